@@ -3,15 +3,16 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "compiler/cache/cache_folder.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
 #include "runtime/aot/cache_layout.h"
-#include "runtime/artifact/artifact.h"
 
 namespace qcc::compiler {
 namespace {
@@ -91,8 +92,16 @@ std::optional<qrt::aot::ArtifactInUse> TakeArtifact(const std::string& cache, co
   return std::nullopt;
 }
 
-absl::StatusOr<bool> SealArtifact(const std::string& cache, const std::string& key,
-                                  const qrt::Hash128& source) {
+bool IsMadeOf(const qrt::Artifact& artifact, const MadeOf& what) {
+  const qrt::Provenance& provenance = artifact.manifest().provenance;
+  decltype(what.kernels) kernels;
+  std::copy_if(provenance.options.begin(), provenance.options.end(), std::back_inserter(kernels),
+               [](const auto& option) { return option.first.starts_with("kernel "); });
+  return provenance.source_hash == what.source &&
+         std::is_permutation(kernels.begin(), kernels.end(), what.kernels.begin(), what.kernels.end());
+}
+
+absl::StatusOr<bool> SealArtifact(const std::string& cache, const std::string& key, const MadeOf& of) {
   const std::string path = qrt::aot::ArtifactPath(cache, key);
   const auto stamp = qrt::aot::FileStamp::Of(path);
   const auto artifact = qrt::Artifact::Open(path);
@@ -100,7 +109,7 @@ absl::StatusOr<bool> SealArtifact(const std::string& cache, const std::string& k
     return MakeError("Q6002", "the artifact changed as soon as it was written", path,
                      "is somebody else writing into the cache?");
   }
-  if ((*artifact)->manifest().provenance.source_hash != source) return false;
+  if (!IsMadeOf(**artifact, of)) return false;
   if (!qrt::aot::WriteSeal(cache, key, {(*artifact)->identity(), *stamp})) {
     return StoreError("cannot write into the cache's folder", qrt::aot::ArtifactFolder(cache));
   }

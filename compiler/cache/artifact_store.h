@@ -6,10 +6,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "runtime/aot/request.h"
+#include "runtime/artifact/artifact.h"
 #include "runtime/base/hash.h"
 
 namespace qcc::compiler {
@@ -42,10 +45,17 @@ bool IsWhole(const std::string& path, const qrt::Hash128& identity, const Verify
 std::optional<qrt::aot::ArtifactInUse> TakeArtifact(const std::string& cache, const std::string& key,
                                                     const VerifyProgress& progress);
 
+// What an artifact was made of besides its options, as its provenance says it: the model, and the kernels of
+// --kernels by name and hash. All of them may change while it is made.
+struct MadeOf {
+  qrt::Hash128 source;
+  std::vector<std::pair<std::string, std::string>> kernels;
+};
+bool IsMadeOf(const qrt::Artifact& artifact, const MadeOf& what);
+
 // For who has the lock and has just written the artifact under `key`: which it is. False where it says that
-// it was made of another model than the one of hash `source`. Errors: Q6002.
-absl::StatusOr<bool> SealArtifact(const std::string& cache, const std::string& key,
-                                  const qrt::Hash128& source);
+// it was made of something else. Errors: Q6002.
+absl::StatusOr<bool> SealArtifact(const std::string& cache, const std::string& key, const MadeOf& of);
 
 }  // namespace qcc::compiler
 

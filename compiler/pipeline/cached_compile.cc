@@ -14,6 +14,7 @@
 #include "compiler/cache/source_hash.h"
 #include "compiler/pipeline/compile_options.h"
 #include "compiler/pipeline/pipeline.h"
+#include "compiler/targets/user_kernels.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
 #include "frontends/gguf/gguf.h"
@@ -32,12 +33,21 @@ std::string HexOf(const std::string& text) {
   return qrt::Hex(qrt::HashOf({reinterpret_cast<const uint8_t*>(text.data()), text.size()}));
 }
 
-// The name of an artifact in the cache: a hash of all that its bytes depend on.
-absl::StatusOr<std::string> KeyOf(const PipelineOptions& options, const CompilerIdentity& compiler,
-                                  const qrt::Hash128& source) {
-  absl::StatusOr<std::string> text = CacheKeyText(options);
-  if (!text.ok()) return text.status();
-  return HexOf(Concat(compiler.hash, "\nsource ", qrt::Hex(source), "\n", *text));
+// The name of an artifact in the cache, a hash of all that its bytes depend on; and what of that may change
+// while it is made.
+struct Key {
+  std::string name;
+  MadeOf of;
+};
+
+// Errors: Q3005 (--kernels cannot be read).
+absl::StatusOr<Key> KeyOf(const PipelineOptions& options, const CompilerIdentity& compiler,
+                          const qrt::Hash128& source) {
+  absl::StatusOr<UserKernels> kernels = UserKernels::Open(options.kernels);
+  if (!kernels.ok()) return kernels.status();
+  const std::string text = CacheKeyText(options, *kernels);
+  return Key{HexOf(Concat(compiler.hash, "\nsource ", qrt::Hex(source), "\n", text)),
+             {source, kernels->Provenance()}};
 }
 
 HashProgress ShowBytes(ProgressSink& sink) {
@@ -59,6 +69,7 @@ bool WantsOnlyArtifact(const PipelineOptions& options) {
 std::string OutputRecord(const PipelineOptions& options, const std::string& key) {
   std::string text = key;
   for (const std::string& name : options.given) text += Concat("\n", name);
+  if (options.last_ffn != options.made_last_ffn()) text += "=chosen";  // of which the key knows no more
   return Concat(qrt::aot::ArtifactFolder(options.cache_dir), "/", HexOf(text), qrt::aot::kOutputSuffix);
 }
 
@@ -93,11 +104,15 @@ bool SameFile(const std::string& a, const std::string& b) {
   return one && one == qrt::aot::FileStamp::Of(b);
 }
 
-// Warnings about the model are part of its artifact.
+// Warnings about the model are part of its artifact, by their numbers, and how many more there were.
 void RepeatWarnings(const std::string& path, ProgressSink& sink) {
   const auto artifact = qrt::Artifact::Open(path);
   if (!artifact.ok()) return;
-  for (const auto& [name, value] : (*artifact)->manifest().provenance.options) {
+  auto options = (*artifact)->manifest().provenance.options;
+  // "warning 2" before "warning 10".
+  std::stable_sort(options.begin(), options.end(),
+                   [](const auto& a, const auto& b) { return a.first.size() < b.first.size(); });
+  for (const auto& [name, value] : options) {
     if (name.starts_with("warning ")) sink.Warning(value);
   }
 }
@@ -158,12 +173,12 @@ absl::StatusOr<qrt::Hash128> HashOfSource(const gguf::File& file, const SourceSt
   return *made;
 }
 
-// Puts the artifact under `key`, whose lock the caller has. False: the model's files are not what their hash
-// was made of.
-absl::StatusOr<bool> MakeArtifact(PipelineOptions options, const std::string& key, uint64_t model_bytes,
-                                  const qrt::Hash128& source, ProgressSink& sink) {
+// Puts the artifact under `key`, whose lock the caller has. False: the model's files or the kernels are not
+// what the key was made of.
+absl::StatusOr<bool> MakeArtifact(PipelineOptions options, const Key& key, uint64_t model_bytes,
+                                  ProgressSink& sink) {
   const std::string& cache = options.cache_dir;
-  options.output = qrt::aot::ArtifactPath(cache, key);
+  options.output = qrt::aot::ArtifactPath(cache, key.name);
   // Packed weights take about what they take in the GGUF.
   const uint64_t most = UsualCacheBytes(cache);
   if (auto pruned = PruneCache(cache, most - std::min(most, model_bytes)); !pruned.ok()) {
@@ -171,7 +186,7 @@ absl::StatusOr<bool> MakeArtifact(PipelineOptions options, const std::string& ke
   }
   if (absl::Status s = CheckOutput(options.output, options.input, model_bytes); !s.ok()) return s;
   if (absl::Status s = CompileModel(options, sink); !s.ok()) return s;
-  absl::StatusOr<bool> sealed = SealArtifact(cache, key, source);
+  absl::StatusOr<bool> sealed = SealArtifact(cache, key.name, key.of);
   if (sealed.ok() && !*sealed) unlink(options.output.c_str());
   return sealed;
 }
@@ -188,24 +203,24 @@ absl::Status CompileOnce(const PipelineOptions& options, ProgressSink& sink) {
   if (absl::Status s = CheckIsNotOf(options.output, **file); !s.ok()) return s;
   const SourceStamps stamps(**file);
   if (const auto known = stamps.Recall(options.cache_dir)) {
-    absl::StatusOr<std::string> key = KeyOf(options, compiler, *known);
+    absl::StatusOr<Key> key = KeyOf(options, compiler, *known);
     if (!key.ok()) return key.status();
-    absl::StatusOr<bool> taken = TakeEarlier(options, OutputRecord(options, *key), sink);
+    absl::StatusOr<bool> taken = TakeEarlier(options, OutputRecord(options, key->name), sink);
     if (!taken.ok()) return taken.status();
     if (*taken) return (*file)->CheckUnchanged();
   }
-  file->reset();
   if (absl::Status s = CompileModel(options, sink); !s.ok()) return s;
-  // The artifact says what it was made of: the model need not be read again for its hash.
+  // The artifact says what it was made of: the model need not be read again for its hash. Unless it is not
+  // that of the stamps, or the kernels are others by now.
   const auto made = qrt::Artifact::Open(options.output);
-  if (!made.ok() || !MakeCacheFolder(qrt::aot::ArtifactFolder(options.cache_dir)).ok()) {
+  if (!made.ok() || !(*file)->CheckUnchanged().ok() ||
+      !MakeCacheFolder(qrt::aot::ArtifactFolder(options.cache_dir)).ok()) {
     return absl::OkStatus();
   }
   const qrt::Hash128& source = (*made)->manifest().provenance.source_hash;
   stamps.Remember(options.cache_dir, source);
-  if (absl::StatusOr<std::string> key = KeyOf(options, compiler, source); key.ok()) {
-    RememberOutput(options, OutputRecord(options, *key));
-  }
+  const absl::StatusOr<Key> key = KeyOf(options, compiler, source);
+  if (key.ok() && IsMadeOf(**made, key->of)) RememberOutput(options, OutputRecord(options, key->name));
   return absl::OkStatus();
 }
 
@@ -222,31 +237,32 @@ absl::StatusOr<qrt::aot::ArtifactInUse> CompileIntoCache(PipelineOptions options
                      "/proc/self/exe", "use qcc compile -o");
   }
   if (absl::Status s = MakeCacheFolder(qrt::aot::ArtifactFolder(cache)); !s.ok()) return s;
-  // A second time where a file changed and its stamp did not: what was remembered of it was wrong.
+  // A second time where a file changed and its stamp did not: what was remembered of it was wrong; or where a
+  // kernel was edited meanwhile.
   for (int attempt = 0; attempt < 2; ++attempt) {
     absl::StatusOr<std::unique_ptr<gguf::File>> file = models::OpenModel(options.input, options.mtp);
     if (!file.ok()) return file.status();
     const SourceStamps stamps(**file);
     absl::StatusOr<qrt::Hash128> source = HashOfSource(**file, stamps, cache, sink);
     if (!source.ok()) return source.status();
-    absl::StatusOr<std::string> key = KeyOf(options, compiler, *source);
+    absl::StatusOr<Key> key = KeyOf(options, compiler, *source);
     if (!key.ok()) return key.status();
-    auto lock = MakingLock::Take(cache, *key, [&sink](bool first) {
+    auto lock = MakingLock::Take(cache, key->name, [&sink](bool first) {
       if (first) sink.Warning("another qcc compiles the same: waiting for it");
       return !sink.Interrupted();
     });
     if (!lock.ok()) return lock.status();
-    std::optional<qrt::aot::ArtifactInUse> use = TakeArtifact(cache, *key, ShowBytes(sink));
+    std::optional<qrt::aot::ArtifactInUse> use = TakeArtifact(cache, key->name, ShowBytes(sink));
     if (!use && sink.Interrupted()) return absl::CancelledError("interrupted");
     if (!use) {
-      absl::StatusOr<bool> made = MakeArtifact(options, *key, (*file)->size(), *source, sink);
+      absl::StatusOr<bool> made = MakeArtifact(options, *key, (*file)->size(), sink);
       if (!made.ok()) return made.status();
-      if (*made) use = qrt::aot::UseArtifact(cache, *key);
+      if (*made) use = qrt::aot::UseArtifact(cache, key->name);
     }
     if (use) {
       if (absl::Status s = (*file)->CheckUnchanged(); !s.ok()) return s;
       if (!request.empty() && stamps.settled() && options.kernels.empty()) {
-        qrt::aot::Answer answer = {*key, stamps.files()};
+        qrt::aot::Answer answer = {key->name, stamps.files()};
         answer.files.insert(answer.files.end(), compiler.files.begin(), compiler.files.end());
         qrt::aot::WriteAnswer(cache, request, answer);
       }
@@ -254,7 +270,8 @@ absl::StatusOr<qrt::aot::ArtifactInUse> CompileIntoCache(PipelineOptions options
     }
     stamps.Forget(cache);
   }
-  return MakeError("Q1009", "the file was written to while it was read", options.input, "compile it again");
+  const char* what = options.kernels.empty() ? "the file was" : "the file or a kernel of --kernels was";
+  return MakeError("Q1009", Concat(what, " written to while it was read"), options.input, "compile it again");
 }
 
 }  // namespace qcc::compiler

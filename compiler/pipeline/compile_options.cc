@@ -62,6 +62,10 @@ constexpr std::string_view kReportFormWords[] = {"text", "json"};
 constexpr std::string_view kSwitchWords[] = {"off", "on"};
 constexpr std::string_view kProgressWords[] = {"auto", "plain", "json"};
 
+std::string WriteLastFfn(const CompileOption& option, const PipelineOptions& options) {
+  return std::string(option.words[static_cast<size_t>(options.made_last_ffn())]);
+}
+
 constexpr CompileOption kOptions[] = {
     {.name = "output",
      .short_flag = "-o",
@@ -177,12 +181,12 @@ constexpr CompileOption kOptions[] = {
      .page =
          "With `chosen`, prefill leaves it out, and what makes logits of chosen rows computes it for them; "
          "logits are the same bits. Where another function needs the finished rows (`mtp`) it is "
-         "computed of all, and `--report=fusion` says so",
+         "computed of all, and `--report=fusion` says so. `--traceable` needs them, too, and means `all`",
      .changes = OptionChanges::kArtifact,
      .from = CompilePhase::kFuse,
      .words = kLastFfnWords,
      .read = ReadChoice<&PipelineOptions::last_ffn>,
-     .write = WriteChoice<&PipelineOptions::last_ffn>},
+     .write = WriteLastFfn},
     {.name = "traceable",
      .help = "keep last rows with a sequence: on: of each layer, for qrun --trace-layers; all: of all values "
              "inside of "
@@ -385,6 +389,9 @@ std::string_view LackText(ModelPart part) {
 // Why other options make one change nothing; empty: they do not.
 std::string LeftOutText(const CompileOption& option, const PipelineOptions& options) {
   if (option.name == "report_form" && options.reports.empty()) return "there is no --report";
+  if (option.name == "last_ffn" && options.last_ffn != options.made_last_ffn()) {
+    return "--traceable shows what a layer makes of every row";
+  }
   const bool made = options.functions.empty() || Contains(options.functions, models::kMtpFunction);
   if (option.needs == ModelPart::kNextnBlock && !made && options.compile_to != CompilePhase::kImport) {
     return Concat("no program is made of the NextN block, only of ", Joined(options.functions));
@@ -491,13 +498,11 @@ std::vector<std::pair<std::string, std::string>> OptionsOfArtifact(const Pipelin
   return out;
 }
 
-absl::StatusOr<std::string> CacheKeyText(const PipelineOptions& options) {
+std::string CacheKeyText(const PipelineOptions& options, const UserKernels& kernels) {
   std::string text = Concat("compiler ", CompilerVersion(), "\nsource ",
                             std::filesystem::path(options.input).filename().string(), "\n");
   for (const auto& [name, value] : OptionsOfArtifact(options)) text += Concat(name, " ", value, "\n");
-  absl::StatusOr<UserKernels> kernels = UserKernels::Open(options.kernels);
-  if (!kernels.ok()) return kernels.status();
-  for (const auto& [name, hash] : kernels->Provenance()) text += Concat(name, " ", hash, "\n");
+  for (const auto& [name, hash] : kernels.Provenance()) text += Concat(name, " ", hash, "\n");
   return text;
 }
 

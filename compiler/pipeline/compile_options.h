@@ -19,6 +19,8 @@
 
 namespace qcc::compiler {
 
+class UserKernels;
+
 // Whether the artifact's bytes depend on an option.
 enum class OptionChanges : uint8_t {
   kNothing,           // what is shown, or where the artifact goes
@@ -89,9 +91,9 @@ std::vector<std::string> OptionsWithoutEffect(const PipelineOptions& options, co
 std::vector<std::pair<std::string, std::string>> OptionsOfArtifact(const PipelineOptions& options);
 
 // All that the artifact depends on besides the bytes of the model: compiler, the name of the model's file (it
-// stands in the provenance), options, hashes of the kernels in --kernels. One "key value" line each; equal
-// texts give equal artifacts. Errors: Q3005 (--kernels cannot be read).
-absl::StatusOr<std::string> CacheKeyText(const PipelineOptions& options);
+// stands in the provenance), options, hashes of `kernels`, which are those of --kernels. One "key value" line
+// each; equal texts give equal artifacts.
+std::string CacheKeyText(const PipelineOptions& options, const UserKernels& kernels);
 
 // The table of docs/reference/cli-qcc.md, in Markdown.
 std::string CompileOptionsPage();

@@ -7,9 +7,13 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_join.h"
+#include "dialects/hir/IR/Hir.h"
 #include "dialects/plan/IR/Plan.h"
+#include "frontends/base/error.h"
+#include "frontends/base/text.h"
 #include "mlir/Pass/PassManager.h"
 #include "passes/Passes.h"
+#include "runtime/artifact/manifest.h"
 
 namespace qcc::compiler {
 namespace {
@@ -71,6 +75,27 @@ absl::Status ShareArenaBytes(std::vector<LayoutPlan>& plans) {
   return absl::OkStatus();
 }
 
+// An artifact's reader refuses larger ones.
+absl::Status CheckArenaBytes(std::span<const LayoutPlan> plans, const std::string& file) {
+  for (const LayoutPlan& plan : plans) {
+    mlir::ModuleOp module = plan.module.get();
+    auto embedding = module->getAttrOfType<mlir::IntegerAttr>(hir::kEmbeddingLength);
+    uint64_t rows = 0, cols = embedding ? static_cast<uint64_t>(embedding.getInt()) : 0;
+    for (auto op : module.getOps<plan::WeightOp>()) cols = std::max<uint64_t>(cols, op.getCols());
+    for (auto op : module.getOps<plan::ProgramOp>()) rows = std::max<uint64_t>(rows, op.getRows());
+    const uint64_t most = qrt::MostArenaBytes(rows, cols);
+    for (auto op : module.getOps<plan::ProgramOp>()) {
+      if (op.getArenaBytes() <= most) continue;
+      return MakeError(
+          "Q3003",
+          Concat("program '", op.getSymName().str(), "' needs ", op.getArenaBytes(),
+                 " bytes of scratch, at most ", most, " are possible where the largest has ", rows, " rows"),
+          file, "give fewer rows with --prefill");
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<LayoutPlan>> PlanForTargets(mlir::OwningOpRef<mlir::ModuleOp> hir,
@@ -100,6 +125,7 @@ absl::StatusOr<std::vector<LayoutPlan>> PlanForTargets(mlir::OwningOpRef<mlir::M
     }
   }
   if (absl::Status s = ShareArenaBytes(plans); !s.ok()) return s;
+  if (absl::Status s = CheckArenaBytes(plans, options.input); !s.ok()) return s;
   return plans;
 }
 
@@ -118,6 +144,7 @@ absl::StatusOr<std::vector<LayoutPlan>> PlanParts(mlir::OwningOpRef<mlir::Module
     }
     plans.push_back(std::move(plan));
   }
+  if (absl::Status s = CheckArenaBytes(plans, options.input); !s.ok()) return s;
   return plans;
 }
 

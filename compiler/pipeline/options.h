@@ -84,6 +84,8 @@ struct PipelineOptions {
   bool draft = false;  // the model's NextN block alone, as a draft for an artifact of the model
   TraceMode traceable = TraceMode::kOff;  // qcc-trace-layers
   bool traced() const { return traceable != TraceMode::kOff; }
+  // What becomes of `last_ffn`: a traced layer's result is that of every row.
+  LastFfnMode made_last_ffn() const { return traced() ? LastFfnMode::kAll : last_ffn; }
 
   // The model's functions to make programs of, by the name of the one that begins a step ("trunk" is tokens
   // to logits, "mtp" the NextN block); empty: all that it has.

@@ -46,11 +46,12 @@
 #include "runtime/abi/program.h"
 #include "runtime/abi/qbin.h"
 #include "runtime/aot/cache_layout.h"
+#include "runtime/artifact/artifact.h"
 
 namespace qcc::compiler {
 namespace {
 
-constexpr size_t kRecordedWarnings = 16;  // in the provenance
+constexpr size_t kRecordedWarnings = 16;  // in the provenance, which also says how many more there were
 
 // Hands everything on; with `strict` it keeps the first warning instead, which then ends the compile. Every
 // room warns through the sink, so none needs to know of it.
@@ -240,8 +241,7 @@ absl::Status Compilation::Fuse() {
   DiagnosticCollector diagnostics(context_);
   if (absl::Status s = CheckFunctionsOf(*module_, options_); !s.ok()) return s;
   mlir::PassManager pm(&context_);
-  // A traced layer's result is that of every row (qcc-trace-layers).
-  const bool chosen_last_ffn = options_.last_ffn == LastFfnMode::kChosen && !options_.traced();
+  const bool chosen_last_ffn = options_.made_last_ffn() == LastFfnMode::kChosen;
   const auto traces = options_.traceable == TraceMode::kAll ? passes::Traces::kAll
                       : options_.traced()                   ? passes::Traces::kLayers
                                                             : passes::Traces::kNone;
@@ -430,6 +430,10 @@ ProvenanceSpec Compilation::Provenance() const {
   for (size_t i = 0; i < std::min(warnings_.size(), kRecordedWarnings); ++i) {
     p.options.emplace_back(absl::StrCat("warning ", i + 1), warnings_[i]);
   }
+  if (warnings_.size() > kRecordedWarnings) {
+    p.options.emplace_back("warning more", absl::StrCat(warnings_.size() - kRecordedWarnings,
+                                                        " more warnings: qcc compile --no-cache says all"));
+  }
   p.source_name = std::filesystem::path(file_->path()).filename().string();
   p.source_bytes = file_->size();
   p.source_hash = *HashSource(*file_);
@@ -482,6 +486,10 @@ absl::Status Compilation::Write() {
   const uint64_t weights = plans_.size() == 1 ? manifest.weights_bytes : out.size() - before;
   if (absl::Status s = file_->CheckUnchanged(); !s.ok()) return s;
   if (absl::Status s = out.Finish(manifest); !s.ok()) return s;
+  if (const auto made = qrt::Artifact::Open(options_.output); !made.ok()) {
+    return MakeError("Q9002", Concat("what was written is no artifact: ", made.status().ToString()),
+                     options_.output, "this is a bug in qcc; please report it");
+  }
   sink_.EndStage(
       absl::StrCat(CodeBytes(weights), " of weights; ", options_.output, ": ", CodeBytes(out.size())));
   return absl::OkStatus();

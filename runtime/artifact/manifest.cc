@@ -216,6 +216,7 @@ Status ArtifactVerifier::ReadWeights(const abi::Manifest& fb) {
     info.section = w->section();
     info.offset = w->offset();
     info.bytes = w->bytes();
+    widest_cols_ = std::max(widest_cols_, info.cols);
     const std::string field = "weight '" + info.name + "'";
     QRT_RETURN_IF_ERROR(CheckReference(field + ".section", info.section, QBIN_SECTION_WEIGHTS));
     const uint64_t section = a_.sections_[info.section].size;

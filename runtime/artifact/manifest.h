@@ -3,6 +3,7 @@
 #ifndef QRT_ARTIFACT_MANIFEST_H_
 #define QRT_ARTIFACT_MANIFEST_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,6 +23,15 @@ constexpr uint64_t Bytes(Element e) {
 
 // Far above anything real: rows of a program, columns of a row.
 inline constexpr uint32_t kMaxRows = 1 << 16, kMaxEmbedding = 1 << 20;
+
+// Scratch that a program has at most: something for lists of experts and the like, and for each row (`rows`
+// of the largest program, whose stream a small one may take) so many floats for each column of the widest
+// row, which is the model's or one that a weight multiplies, or so many bytes.
+constexpr uint64_t MostArenaBytes(uint64_t rows, uint64_t cols) {
+  constexpr uint64_t kBytes = uint64_t{16} << 20, kFloats = 256, kRowBytes = uint64_t{64} << 10;
+  return kBytes +
+         rows * std::max(sizeof(float) * kFloats * std::min<uint64_t>(cols, kMaxEmbedding), kRowBytes);
+}
 
 struct ModelInfo {
   std::string arch, name;

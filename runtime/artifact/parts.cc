@@ -143,7 +143,9 @@ Status ArtifactVerifier::CheckParts() {
     part->manifest_ = PartManifest(m, i);
     part->manifest_.model = m.model;
     part->manifest_.provenance.compiler = m.provenance.compiler;
-    QRT_RETURN_IF_ERROR(ArtifactVerifier(*part, manifest_section_).CheckRunning());
+    ArtifactVerifier verifier(*part, manifest_section_);
+    verifier.widest_cols_ = widest_cols_;
+    QRT_RETURN_IF_ERROR(verifier.CheckRunning());
     QRT_RETURN_IF_ERROR(CheckPartPrograms(part->manifest_));
     largest = std::max(largest, part->manifest_.weights_bytes);
     a_.parts_.push_back(std::move(part));

@@ -11,9 +11,6 @@ namespace qrt {
 namespace {
 
 constexpr uint32_t kLogitsGroup = 16;  // trimmed rows end with a group of rows of the head
-// Scratch of a program: something for lists of experts and the like, and of each row (the rows of the largest
-// program, whose stream a small one may take) so many floats for each column of the model, or so many bytes.
-constexpr uint64_t kArenaBytes = uint64_t{16} << 20, kArenaFloats = 256, kArenaRowBytes = uint64_t{64} << 10;
 
 }  // namespace
 
@@ -84,9 +81,8 @@ Status ArtifactVerifier::CheckPrograms() {
                       "one below " + std::to_string(m.model.vocab_size));
     }
   }
-  const uint64_t row_bytes =
-      std::max(sizeof(float) * kArenaFloats * m.model.embedding_length, kArenaRowBytes);
-  const uint64_t most_arena = kArenaBytes + most_rows * row_bytes;
+  const uint64_t most_arena =
+      MostArenaBytes(most_rows, std::max<uint64_t>(m.model.embedding_length, widest_cols_));
   for (const ProgramInfo& p : m.programs) {
     const uint64_t given = uint64_t{p.rows} * p.facts.given_cols * sizeof(float);
     if (p.arena_bytes < given || p.arena_bytes > most_arena) {

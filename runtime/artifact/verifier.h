@@ -93,7 +93,8 @@ class ArtifactVerifier {
 
   Artifact& a_;
   uint32_t manifest_section_;
-  Unfolding unfolding_;  // of the manifest
+  Unfolding unfolding_;       // of the manifest
+  uint64_t widest_cols_ = 0;  // of a weight; of a part: of the whole model's
 };
 
 }  // namespace qrt

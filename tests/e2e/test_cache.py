@@ -9,7 +9,8 @@ import signal
 import subprocess
 import time
 
-from harness import GOLDEN, Harness, contents
+import gguf_edit
+from harness import GOLDEN, ROOT, Harness, contents
 
 MODEL = os.path.join(GOLDEN, "t3-f-BF16.gguf")  # of few kernels: it is compiled thirty times
 QUICK = ["--cpu=native", "--decode=1", "--prefill=32"]
@@ -141,6 +142,71 @@ def folders(h, plain):
     h.check("and what is kept of it is whole", got.compile()[0] == plain and "damaged" not in got.say("verify"))
 
 
+def edited(h):
+    """A kernel of --kernels is edited while a compile runs: no artifact of the old one is ever taken for the new one's, nor the other way round."""
+    folder, qbin, caching = h.path("kernels"), h.path("edited.qbin"), [f"--cache-dir={h.path('edited')}", "--progress=json"]
+    kernel = os.path.join(folder, "quantize.*.comp")
+    os.makedirs(folder)
+    one = contents(os.path.join(ROOT, "tests", "e2e", "kernels", "quantize.*.comp"))
+    two = one.replace(b"peak / 127.0", b"peak / 100.0")
+    assert one != two
+    model = os.path.join(GOLDEN, "t3-q-Q4_K_M.gguf")
+    options = [model, "--target=vulkan", "--gpu-profiles=sg8-dot", "--decode=1", "--prefill=16", "--goldens=off", f"--kernels={folder}"]
+
+    def lay(text):
+        with open(kernel + ".new", "wb") as f:
+            f.write(text)
+        os.rename(kernel + ".new", kernel)
+
+    def kernel_of(path):
+        return h.inspect(path)["provenance"]["options"]["kernel quantize.*.comp"]
+
+    def race(command, until, *more):
+        """`command` while the first kernel lies there, and the second one from the event `until` on."""
+        lay(one)
+        process = subprocess.Popen([os.path.join(h.args.bin, "qcc"), *command, *options, *caching, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        read = b""
+        while not until.search(line := process.stderr.readline()) and line:
+            read += line
+        lay(two)
+        out, err = process.communicate()
+        assert process.returncode == 0, (read + line + err).decode()
+        return out.decode().strip()
+
+    own = []
+    for text in (one, two):
+        lay(text)
+        h.run("qcc", "compile", *options, "--no-cache", "-o", qbin)
+        own.append(kernel_of(qbin))
+    first, second = own
+    assert first != second
+    race(["compile"], re.compile(rb'"unit":"kernels"'), "-o", qbin)
+    h.expect("a kernel edited while a compile runs: that has one of both", kernel_of(qbin) in own, kernel_of(qbin))
+    h.run("qcc", "compile", *options, *caching, "-o", qbin)
+    h.expect("the next compile has the second", kernel_of(qbin) == second, f"{kernel_of(qbin)}, want {second}")
+    got = kernel_of(race(["cache", "artifact"], re.compile(rb'"stage":"read model"')))
+    h.expect("cache artifact: one of both", got in own, got)
+    for name, text, want in (("second", two, second), ("first", one, first)):
+        lay(text)
+        got = kernel_of(h.run("qcc", "cache", "artifact", *options, *caching).decode().strip())
+        h.expect(f"cache artifact for the {name} has it", got == want, f"{got}, want {want}")
+
+
+def repeated(h, count=40):
+    """A compile that is not done again warns as the first one did, or says that there was more."""
+    model = gguf_edit.with_metadata(MODEL, h.path("warned.gguf"), {f"qwen3.unread_{i}": gguf_edit.u32_value(i) for i in range(count)})
+    time.sleep(2.1)  # a younger file may change without its time showing it, so nothing is remembered of it
+    said = []
+    for _ in range(2):
+        p = h.tool("qcc", "compile", model, "-o", h.path("warned.qbin"), f"--cache-dir={h.path('warned')}", "--goldens=off", *QUICK)
+        assert p.returncode == 0, p.stderr.decode()
+        said.append(re.findall(r"warning: (.*)", p.stderr.decode()))
+    h.expect("the second compile is none", b"up to date" in p.stderr, p.stderr.decode())
+    h.expect(f"{count} warnings", len(said[0]) == count, len(said[0]))
+    h.expect("the first 16 again, in their order", said[1][:-1] == said[0][:16], said[1])
+    h.expect("and how many more there were", said[1][-1].startswith(f"{count - 16} more warnings"), said[1][-1])
+
+
 def main():
     h = Harness(__doc__)
     plain = contents(h.compile(MODEL, "plain.qbin", *QUICK))
@@ -149,6 +215,8 @@ def main():
     writers(h, plain)
     killed(h, plain)
     folders(h, plain)
+    edited(h)
+    repeated(h)
     h.finish()
 
 

@@ -21,7 +21,9 @@ def main():
                 h.case(f"{name} {numerics}: what moved", lambda: moved(h, *pair))
     mtp, = [gguf for name, gguf, *_ in goldens() if name == "t35-mtp-F32"]
     h.case("a draft needs the finished rows", lambda: kept(h, mtp))
-    h.check("all models were there", h.passed + h.failed == 2 * len(MODELS) + 3, f"{h.passed + h.failed} cases")
+    dense, = [gguf for name, gguf, *_ in goldens() if name == "t3-q-Q4_K_M"]
+    h.case("a trace needs the finished rows", lambda: traced(h, dense))
+    h.check("all models were there", h.passed + h.failed == 2 * len(MODELS) + 4, f"{h.passed + h.failed} cases")
     h.finish()
 
 
@@ -74,6 +76,20 @@ def kept(h, gguf):
     report = json.loads(h.run("qcc", "compile", gguf, "-o", h.path("trunk.qbin"), "-q", "--cpu=native", "--functions=trunk", "--report=fusion", "--report-form=json"))
     assert [m["kind"] for m in report["moved"]] == ["last_ffn"] and not report["kept"], f"without the draft: moved {report['moved']}, kept {report['kept']}"
     assert "ops" in report["moved"][0]["text"], str(report["moved"])
+
+
+def traced(h, gguf):
+    """Of every row, as the artifact says, and with a word to who chose otherwise."""
+    says = "--last-ffn has no effect: --traceable shows"
+    arguments = ["compile", gguf, "-o", h.path("traced.qbin"), "--cpu=native", "--decode=1", "--prefill=16", "--goldens=off", "--traceable"]
+    for given, warned in (([], False), (["--last-ffn=all"], False), (["--last-ffn=chosen"], True)):
+        p = h.tool("qcc", *arguments, *given)
+        assert p.returncode == 0 and (says in p.stderr.decode()) == warned, f"with {given}: {p.stderr.decode()}"
+        artifact = h.inspect(h.path("traced.qbin"))
+        made = artifact["provenance"]["options"]["last_ffn"]
+        assert made == "all" and artifact["format"]["required_features"] == 0, f"with {given} it says {made}"
+    p = h.tool("qcc", *arguments, "--last-ffn=chosen", "--strict")
+    assert p.returncode == 3 and "[Q3008]" in p.stderr.decode(), p.stderr.decode()
 
 
 if __name__ == "__main__":

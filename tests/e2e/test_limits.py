@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Shapes that the CPU's kernels take and shapes that they do not: the former compute, the latter fail the compile, by the op's name and the limit."""
 import math
+import os
 
 import gguf_edit
 from harness import nmse, read_logits
@@ -70,10 +71,31 @@ def within(h):
         h.check(f"the {name} shape: splits change no bit", h.logits(qbin, tokens, "--split", "5,1,6", "-t", 2) == whole)
 
 
+def scratch(h):
+    """Programs whose rows are wide, for their number of columns: they run. What an artifact cannot hold is refused when it is planned."""
+    small = ["--layers", 2, "--hidden", 64, "--heads", 2, "--kv-heads", 1, "--head-dim", 32, "--rope-dims", 32, "--context", 512, "--vocab", 512, "--format", "q8_0", "-q"]
+    wide, many = h.path("wide.gguf"), h.path("many.gguf")
+    h.run("qcc", "synth", "--arch", "qwen3", "--preset", "0.6b", "--ffn", 65536, *small, "-o", wide)
+    code = ["--cpu=native", "--decode=1", "--prefill=1024", "--goldens=off"]
+    qbin = h.compile(wide, "wide.qbin", *code)
+    arena = max(p["scratch_bytes"] for p in h.inspect(qbin)["programs"])
+    tokens = h.path("wide.txt")
+    with open(tokens, "w") as f:
+        f.write(" ".join(str(i % 500) for i in range(300)))
+    rows, width, logits = h.logits(qbin, tokens)
+    h.check("a feed-forward part of 65536 columns behind 64", arena > 200 << 20 and rows == 300 and all(map(math.isfinite, logits)), f"{arena} bytes of scratch, {rows} rows of {width}")
+    h.run("qcc", "synth", "--arch", "qwen3moe", "--preset", "30b-a3b", "--experts", 512, "--experts-used", 512, "--expert-ffn", 64, *small, "-o", many)
+    refused(h, "512 experts for each of 1024 rows", 3, "Q3003", ["program 'prefill_1024' needs ", " bytes of scratch, at most 83886080", "--prefill"],
+            "qcc", "compile", many, "-o", h.path("many.qbin"), "-q", *code)
+    h.check("and there is no artifact", not os.path.exists(h.path("many.qbin")))
+    h.compile(many, "many.qbin", "--cpu=native", "--decode=1", "--prefill=64", "--goldens=off")
+
+
 def main():
     h = quiet_harness(__doc__)
     beyond(h)
     within(h)
+    scratch(h)
     h.finish()
 
 

@@ -13,6 +13,7 @@
 #include "compiler/driver/synth.h"
 #include "compiler/pipeline/compile_options.h"
 #include "compiler/pipeline/pipeline.h"
+#include "compiler/targets/user_kernels.h"
 #include "frontends/base/error.h"
 #include "tests/unit/compiler/quiet_sink.h"
 #include "tests/unit/temp_folder.h"
@@ -23,6 +24,13 @@ namespace {
 // What the user wrote, by option name.
 absl::StatusOr<PipelineOptions> Read(const GivenOptions& given) {
   return ReadCompileOptions("some/model.gguf", given);
+}
+
+// What names an artifact of these options in the cache.
+std::string KeyOf(const PipelineOptions& options) {
+  const auto kernels = UserKernels::Open(options.kernels);
+  EXPECT_TRUE(kernels.ok()) << kernels.status();
+  return kernels.ok() ? CacheKeyText(options, *kernels) : "";
 }
 
 void ExpectUsageError(const GivenOptions& given, const std::string& option, const std::string& says) {
@@ -209,6 +217,25 @@ TEST(CompileOptions, WithoutEffectIsSaid) {
   EXPECT_EQ(warnings({{"report_form", {"json"}}}, all),
             List{"--report-form has no effect: there is no --report"});
   EXPECT_EQ(warnings({{"report_form", {"json"}}, {"report", {"fusion"}}}, all), List());
+  EXPECT_EQ(warnings({{"last_ffn", {"chosen"}}}, all), List());
+  EXPECT_EQ(warnings({{"last_ffn", {"all"}}, {"traceable", {"on"}}}, all), List());
+  for (const char* traces : {"on", "all"}) {
+    EXPECT_EQ(warnings({{"last_ffn", {"chosen"}}, {"traceable", {traces}}}, all),
+              List{"--last-ffn has no effect: --traceable shows what a layer makes of every row"});
+  }
+}
+
+// Provenance and key have what was made, whatever was asked for.
+TEST(CompileOptions, TracedLayersAreOfAllRows) {
+  const auto traced = Read({{"traceable", {"on"}}});
+  ASSERT_TRUE(traced.ok()) << traced.status();
+  EXPECT_NE(KeyOf(*traced).find("\nlast_ffn all\n"), std::string::npos) << KeyOf(*traced);
+  for (const char* words : {"chosen", "all"}) {
+    const auto asked = Read({{"traceable", {"on"}}, {"last_ffn", {words}}});
+    ASSERT_TRUE(asked.ok()) << asked.status();
+    EXPECT_EQ(OptionsOfArtifact(*asked), OptionsOfArtifact(*traced)) << words;
+    EXPECT_EQ(KeyOf(*asked), KeyOf(*traced)) << words;
+  }
 }
 
 // docs/reference/cli-qcc.md shows the table; what follows its heading is made from it.
@@ -273,9 +300,7 @@ class OptionBytesTest : public testing::Test {
     std::ifstream in(options->output, std::ios::binary);
     result.bytes.assign(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
     EXPECT_FALSE(result.bytes.empty());
-    const auto key = CacheKeyText(*options);
-    EXPECT_TRUE(key.ok()) << key.status();
-    if (key.ok()) result.key = *key;
+    result.key = KeyOf(*options);
     result.warnings = sink.warnings;
     return result;
   }
@@ -334,20 +359,17 @@ TEST_F(OptionBytesTest, TheCacheKeyHasWhatTheTableSaysChangesTheArtifact) {
     given[std::string(option.name)] = other->second.values;
     const auto after = ReadCompileOptions("m.gguf", given);
     ASSERT_TRUE(before.ok() && after.ok()) << option.name << ": " << after.status();
-    const auto old_key = CacheKeyText(*before), new_key = CacheKeyText(*after);
-    ASSERT_TRUE(old_key.ok() && new_key.ok()) << option.name << ": " << new_key.status();
-    EXPECT_EQ(*old_key != *new_key, option.changes != OptionChanges::kNothing) << option.name << ":\n"
-                                                                               << *new_key;
+    const std::string old_key = KeyOf(*before), new_key = KeyOf(*after);
+    EXPECT_EQ(old_key != new_key, option.changes != OptionChanges::kNothing) << option.name << ":\n"
+                                                                             << new_key;
     // And the artifact says so itself: its bytes differ at least there.
     EXPECT_EQ(OptionsOfArtifact(*before) != OptionsOfArtifact(*after),
               option.changes == OptionChanges::kArtifact)
         << option.name;
   }
-  EXPECT_NE(*CacheKeyText(*ReadCompileOptions("m.gguf", {})),
-            *CacheKeyText(*ReadCompileOptions("n.gguf", {})))
+  EXPECT_NE(KeyOf(*ReadCompileOptions("m.gguf", {})), KeyOf(*ReadCompileOptions("n.gguf", {})))
       << "the provenance has the name of the model's file";
-  EXPECT_EQ(*CacheKeyText(*ReadCompileOptions("m.gguf", {})),
-            *CacheKeyText(*ReadCompileOptions("a/m.gguf", {})));
+  EXPECT_EQ(KeyOf(*ReadCompileOptions("m.gguf", {})), KeyOf(*ReadCompileOptions("a/m.gguf", {})));
 }
 
 // What the table marks as no part of the artifact, all at once.
@@ -376,9 +398,7 @@ TEST_F(OptionBytesTest, TheCacheKeyHasTheKernelsContents) {
     const auto options =
         ReadCompileOptions("m.gguf", {{"target", {"vulkan"}}, {"kernels", {folder_ + "/kernels"}}});
     EXPECT_TRUE(options.ok()) << options.status();
-    const auto text = CacheKeyText(*options);
-    EXPECT_TRUE(text.ok()) << text.status();
-    return text.ok() ? *text : "";
+    return options.ok() ? KeyOf(*options) : "";
   };
   std::ofstream(folder_ + "/kernels/add.comp") << "one";
   const std::string one = key();

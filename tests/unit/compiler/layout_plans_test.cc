@@ -13,8 +13,9 @@
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/pipeline/weights_section.h"
 #include "dialects/plan/IR/Plan.h"
-#include "frontends/gguf/gguf.h"
+#include "frontends/base/error.h"
 #include "frontends/base/text.h"
+#include "frontends/gguf/gguf.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/artifact/artifact.h"
@@ -147,6 +148,28 @@ TEST_F(LayoutPlans, DifferentChoicesLieSideBySide) {
                            [](uint64_t sum, const qrt::FormatUse& f) { return sum + f.packed_bytes; });
   };
   EXPECT_EQ(packed(*both), packed(*one) + packed(*other));
+}
+
+// Whatever a target gives for code: what nobody can open is an error here, not of who runs it.
+TEST_F(LayoutPlans, AnArtifactThatCannotBeOpenedIsNoResult) {
+  PipelineOptions options;
+  options.input = kModel.string();
+  options.output = Path();
+  options.cpu = {"base"};
+  options.decode_buckets = {1};
+  options.prefill_buckets = {16};
+  options.golden_tokens = 0;
+  options.cache_dir = InFolder::Path("cache");
+  TargetInfo spoiled = *FindTarget("cpu");
+  spoiled.generate = [](const TargetRequest& request) {
+    absl::StatusOr<TargetCode> code = GenerateCpu(request);
+    if (code.ok()) code->variants[0].bytes[0] ^= 1;
+    return code;
+  };
+  QuietSink quiet;
+  const absl::Status status = CompileModel(options, quiet, std::span(&spoiled, 1));
+  EXPECT_EQ(PartsOf(status).code, "Q9002") << status;
+  EXPECT_EQ(PartsOf(status).where, Path()) << status;
 }
 
 TEST(WeightsSection, ATensorInTwoLayoutsOrPlansIsCountedOnce) {

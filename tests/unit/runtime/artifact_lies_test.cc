@@ -198,6 +198,12 @@ const ManifestLie kManifestLies[] = {
      4015, "kv_bytes_per_token is 134217728, expected at most 67108864"},
     {"program_arena_above_its_rows", [](auto& m) { m.programs[0].arena_bytes = uint64_t{1} << 32; }, 4015,
      "program 'decode_1'.arena_bytes is 4294967296, expected 0 (the rows that it is given) to 17301504"},
+    {"program_arena_above_its_widest_weight",
+     [](auto& m) {
+       m.programs[0].arena_bytes = uint64_t{1} << 40;
+       m.weights[0].cols = UINT64_MAX;
+     },
+     4015, "'decode_1'.arena_bytes is 1099511627776, expected 0 (the rows that it is given) to 8606711808"},
     {"program_arena_below_its_rows",
      [](auto& m) {
        m.programs[0].facts.takes |= kGiven;
