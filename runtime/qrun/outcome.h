@@ -38,6 +38,7 @@ class [[nodiscard]] Outcome {
   bool ok() const { return rep_ == nullptr; }
   bool reader_left() const { return rep_ != nullptr && rep_->silent && rep_->exit == kExitOk; }
   int exit_code() const { return rep_ ? rep_->exit : kExitOk; }
+  uint32_t number() const { return rep_ ? rep_->number : 0; }  // the N of [QN]; 0: none is printed
   // "qrun: error: what [Q4001]\n  note: ...\n  help: ...\n", each one line of text that is safe to show;
   // empty for ok and silent outcomes.
   std::string Text() const;

@@ -62,6 +62,9 @@ def own_artifact(h, both, compared):
     ask = ("-p", "The king", "--raw", "-n", "20", "--seed", "1")
     plain = h.run("qrun", trunk, *ask, "--draft", "off")
     h.expect("qrun --draft FILE writes the same text", h.run("qrun", trunk, *ask, "--draft", draft) == plain)
+    p = h.tool("qrun", "check", draft, "--json")
+    code = json.loads(p.stdout)["code"]
+    h.expect("qrun check of a draft: nothing to compare with", p.returncode == 0 and p.stderr == b"" and {c["result"] for c in code} == {"unchecked"}, p.stdout, p.stderr)
     refused(h, "a draft makes no text", "Q5336", ["--draft"], "qrun", draft, *ask)
     greedy = h.tool("qrun", trunk, *ask, "--greedy", "--draft", trunk, "--draft-len", "4", "--timing=json")
     timing = json.loads(greedy.stderr.decode().strip().split("\n")[-1])
