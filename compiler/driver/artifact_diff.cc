@@ -82,6 +82,21 @@ Values SectionsOf(const qrt::Artifact& artifact) {
   return out;
 }
 
+// A section of weights is called by the targets that read it, and is the same where others do so as well.
+void LeaveOutEqualWeights(Values& a, Values& b) {
+  const auto weights = [](const auto& section) {
+    return section.first.starts_with(qrt::SectionKindName(QBIN_SECTION_WEIGHTS));
+  };
+  std::erase_if(a, [&](const auto& section) {
+    const auto same = std::find_if(b.begin(), b.end(), [&](const auto& other) {
+      return weights(section) && weights(other) && section.second == other.second;
+    });
+    if (same == b.end()) return false;
+    b.erase(same);
+    return true;
+  });
+}
+
 struct Weight {
   Json facts;
   std::span<const uint8_t> bytes;
@@ -151,7 +166,9 @@ absl::StatusOr<ArtifactDiff> DiffArtifacts(const qrt::Artifact& a, const qrt::Ar
   const absl::StatusOr<ArtifactContents> in_a = ReadContents(a), in_b = ReadContents(b);
   if (!in_a.ok()) return in_a.status();
   if (!in_b.ok()) return in_b.status();
-  diff.sections = Differences(SectionsOf(a), SectionsOf(b));
+  Values sections_a = SectionsOf(a), sections_b = SectionsOf(b);
+  LeaveOutEqualWeights(sections_a, sections_b);
+  diff.sections = Differences(sections_a, sections_b);
   Values fields_a, fields_b;
   for (auto& [contents, fields] : {std::pair(&*in_a, &fields_a), std::pair(&*in_b, &fields_b)}) {
     Json manifest = ManifestJson(*contents);

@@ -3,13 +3,35 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <cstdio>
+#include <memory>
 
 #include "frontends/base/text.h"
 
 namespace qcc::compiler {
+namespace {
+
+// Of an option that may stand without its value: "--traceable[=off|on|all]", where CLI11 writes
+// "--traceable{on}".
+class BareOptionsFormatter : public CLI::Formatter {
+ public:
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    if (!MayBeBare(*option)) return Formatter::make_option_name(option, is_positional);
+    return Concat("--", option->get_lnames().front(), "[=", option->get_type_name(), "]");
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return MayBeBare(*option) ? "" : Formatter::make_option_opts(option);
+  }
+};
+
+}  // namespace
+
+bool MayBeBare(const CLI::Option& option) {
+  return !option.get_fnames().empty();
+}
 
 void CompileArguments::AddTo(CLI::App& command, const std::function<bool(const CompileOption&)>& wanted) {
   command.add_option("model", input_, "the GGUF file")->required();
+  command.formatter(std::make_shared<BareOptionsFormatter>());
   options_.reserve(CompileOptions().size());  // CLI11 keeps where the values go
   for (const CompileOption& option : CompileOptions()) {
     if (!wanted(option)) continue;
@@ -18,7 +40,8 @@ void CompileArguments::AddTo(CLI::App& command, const std::function<bool(const C
     const std::string flags = Concat(option.short_flag, option.short_flag.empty() ? "" : ",", option.Flag());
     if (!option.implied.empty()) {
       argument.cli =
-          command.add_flag(Concat(flags, "{", option.implied, "}"), argument.values, option.HelpText());
+          command.add_flag(Concat(flags, "{", option.implied, "}"), argument.values, option.HelpText())
+              ->type_name(option.ValueText());
       continue;
     }
     argument.cli =

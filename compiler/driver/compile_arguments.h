@@ -14,6 +14,9 @@
 
 namespace qcc::compiler {
 
+// Whether its value, which stands behind "=", may be left out: that of an option with a value `implied`.
+bool MayBeBare(const CLI::Option& option);
+
 // What the command line of a compile says. Lives until it is parsed.
 class CompileArguments {
  public:

@@ -10,6 +10,7 @@
 #include "codegen/cpu/kernels/isa.h"
 #include "codegen/gpu/kernels/profiles.h"
 #include "compiler/driver/commands.h"
+#include "compiler/driver/compile_arguments.h"
 #include "compiler/pipeline/compile_options.h"
 #include "compiler/pipeline/fusion_report.h"
 #include "compiler/pipeline/pipeline.h"
@@ -68,7 +69,8 @@ CommandPage DescribeCommand(const CLI::App& app, const std::string& name) {
     OptionPage entry;
     for (const std::string& text : option->get_snames()) entry.names.push_back("-" + text);
     for (const std::string& text : option->get_lnames()) entry.names.push_back("--" + text);
-    if (option->get_items_expected_max() > 0 || entry.names.empty()) {
+    entry.bare = MayBeBare(*option);
+    if (entry.bare || option->get_items_expected_max() > 0 || entry.names.empty()) {
       entry.value = entry.names.empty() ? option->get_name() : option->get_type_name();
     }
     entry.about = option->get_description();

@@ -274,8 +274,10 @@ std::string BashCompletion(const CommandPage& tree) {
         patterns += (patterns.empty() ? "" : "|") + Quoted(page.name + " " + name);
       }
       values += "    " + patterns + ") ";
-      values += option.words.empty() ? "mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); return ;;\n"
-                                     : "offered=" + Quoted(Join(option.words, " ")) + " ;;\n";
+      const std::string not_behind_a_space = option.bare ? "[[ -z $equals ]] || " : "";
+      values += option.words.empty()
+                    ? "mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); return ;;\n"
+                    : not_behind_a_space + "offered=" + Quoted(Join(option.words, " ")) + " ;;\n";
     }
     std::vector<std::string> words = Names(page);
     for (const std::string& sub : Subcommands(page)) words.push_back(sub);
@@ -289,15 +291,15 @@ std::string BashCompletion(const CommandPage& tree) {
          "() {\n"
          "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=" +
          Quoted(program) +
-         " offered= files= i prefix=\n"
+         " offered= files= i prefix= equals=\n"
          "  for ((i = 1; i < COMP_CWORD; i++)); do\n"
          "    case \"$command ${COMP_WORDS[i]}\" in\n" +
          commands +
          "    esac\n"
          "  done\n"
          "  # --option=value is three words: COMP_WORDBREAKS has the sign.\n"
-         "  if [[ $word == = ]]; then word=; elif [[ $before == = ]]; then "
-         "before=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+         "  if [[ $word == = ]]; then word= equals=1; elif [[ $before == = ]]; then "
+         "before=${COMP_WORDS[COMP_CWORD-2]} equals=1; fi\n"
          "  if [[ ${COMP_WORDS[COMP_CWORD]} == = ]]; then before=${COMP_WORDS[COMP_CWORD-1]}; fi\n"
          "  case \"$command $before\" in\n" +
          values +

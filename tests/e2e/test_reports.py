@@ -179,6 +179,15 @@ def diff(h):
         assert changed["first_byte"] is None and changed["a"]["shape"] == changed["b"]["shape"], str(changed)
     h.case("other formats: the weights, by name", formats)
 
+    def targets():
+        both = h.compile(MODEL, "both.qbin", *QUICK, "--target=cpu,vulkan", "--gpu-profiles=sg8-dot")
+        for one, two in ((a, both), (both, a)):
+            found = [s["name"] for s in json.loads(told(one, two, "--json")[1])["sections"]]
+            assert "code vulkan sg8-dot" in found and not any("weights" in name for name in found), str(found)
+        found = [s["name"] for s in json.loads(told(both, other, "--json")[1])["sections"]]
+        assert "weights cpu" in found and "weights cpu vulkan" in found, str(found)
+    h.case("another target that reads the same weights: their section is no difference", targets)
+
     def byte():
         weight = next(w for w in h.inspect(a)["weights"] if w["name"] == "output.weight")
         section = h.inspect(a)["sections"][weight["section"]]
@@ -228,9 +237,10 @@ COMPLETED = {
     "qcc": ((("comp",), {"compile", "completion"}), (("cache", "p"), {"prune"}), (("compile", "--kv", ""), {"f16", "f32"}),
             (("compile", "--kv", "=", "f1"), {"f16"}), (("compile", "--target", "cpu,vu"), {"cpu,vulkan"}),
             (("compile", "--report-f"), {"--report-form"}), (("inspect", "t3next-f-F32.g"), {"t3next-f-F32.gguf"}), (("synth", "--dump"), set()),
-            (("completion", "b"), {"bash"}), (("inspect", "--emit", "=", ""), {"manifest", "kernels"}), (("cache", "artifact", "--cpu", "=", "nat"), {"native"})),
+            (("completion", "b"), {"bash"}), (("inspect", "--emit", "=", ""), {"manifest", "kernels"}), (("cache", "artifact", "--cpu", "=", "nat"), {"native"}),
+            (("compile", "--traceable", "=", ""), {"off", "on", "all"}), (("compile", "--strict", "=", "of"), {"off"}), (("compile", "--traceable", "t3next-f-F32.g"), {"t3next-f-F32.gguf"})),
     "qrun": ((("be",), {"bench"}), (("t3next-f-F32.g",), {"t3next-f-F32.gguf"}), (("t3next-f-F32.gguf", "--tim"), {"--timing"}), (("--think", "o"), {"on", "off"}),
-             (("--timing", "=", "j"), {"json"}), (("-f", "t3next-f-F32.g"), {"t3next-f-F32.gguf"}), (("chat", "-s"), {"-s", "-sys"}), (("bench", "--de"), {"--depth", "--device"}),
+             (("--timing", "=", "j"), {"json"}), (("--timing", "t3next-f-F32.g"), {"t3next-f-F32.gguf"}), (("-f", "t3next-f-F32.g"), {"t3next-f-F32.gguf"}), (("chat", "-s"), {"-s", "-sys"}), (("bench", "--de"), {"--depth", "--device"}),
              (("bench", "--think"), set()), (("tokenize", "--sp"), {"--special"}), (("man", "--h"), {"--help"}), (("completion", "z"), {"zsh"})),
 }
 
@@ -318,6 +328,12 @@ def pages(h):
         h.check(f"the commands of {tool} --help", some <= every.keys() and len(every) > 8, str(list(every)))
         manual_pages(h, tool, every)
         completions(h, tool, every)
+    for name, values in (("traceable", "off|on|all"), ("draft", "off|on"), ("no-cache", "off|on"), ("strict", "off|on")):
+        said = h.run("qcc", "compile", "--help").decode()
+        h.check(f"qcc compile --help has the values of --{name}", f"  --{name}[={values}] " in said, [line for line in said.splitlines() if name in line])
+        roff = name.replace("-", "\\-")
+        page = h.run("qcc", "man", "compile").decode()
+        h.check(f"qcc-compile.1 has the values of --{name}", f"\\fB\\-\\-{roff}\\fR[=\\fI{values}\\fR]\n" in page, [line for line in page.splitlines() if roff in line])
 
 
 def main():
