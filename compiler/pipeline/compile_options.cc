@@ -392,6 +392,9 @@ std::string LeftOutText(const CompileOption& option, const PipelineOptions& opti
   if (option.name == "last_ffn" && options.last_ffn != options.made_last_ffn()) {
     return "--traceable shows what a layer makes of every row";
   }
+  if (option.name == "cache_dir" && options.no_cache) return "--no-cache keeps nothing";
+  const bool trunk = options.functions.empty() || Contains(options.functions, models::kTrunkFunction);
+  if (option.name == "last_ffn" && !trunk) return "no program is made of the model's layers";
   const bool made = options.functions.empty() || Contains(options.functions, models::kMtpFunction);
   if (option.needs == ModelPart::kNextnBlock && !made && options.compile_to != CompilePhase::kImport) {
     return Concat("no program is made of the NextN block, only of ", Joined(options.functions));

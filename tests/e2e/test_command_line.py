@@ -48,6 +48,9 @@ def values(h):
     for words in (["diff", "--", "a.qbin"], ["diff", "--"], ["explain", "--"]):
         p = h.tool("qcc", *words)
         h.expect(f"qcc {' '.join(words)} lacks an argument", p.returncode == 2 and b"is required [Q0101]" in p.stderr and b"unknown" not in p.stderr, p.stderr.decode())
+    for options, says in ((["--draft", "--last-ffn=all"], "--last-ffn has no effect: no program is made"), (["--no-cache", f"--cache-dir={h.path('unused')}"], "--cache-dir has no effect: --no-cache")):
+        p = h.tool("qcc", "compile", TINY, "--compile-to=fuse", *options)
+        h.expect(f"{options[1].split('=')[0]} with {options[0]} is named in a warning", p.returncode == 0 and p.stderr.decode().count("has no effect") == 1 and says in p.stderr.decode(), p.stderr.decode())
     refused(h, "synth --tied 2", 2, "Q0101", ["--tied", "2"], "qcc", "synth", *SMALL, "--tied", "2", "-o", h.path("none.gguf"))
 
 
