@@ -48,6 +48,12 @@ constexpr bool book_fits(const FormatDescription& d) {
   return true;
 }
 
+// Packers and kernels lay out codes of no other sizes.
+constexpr bool code_fits(const FormatDescription& d) {
+  const int bits = d.plain.bits;
+  return d.plain.scalar != Scalar::kNone || (bits >= 1 && bits <= 6) || bits == 8;
+}
+
 // The sizes in formats.def are the identity that other rooms read; each description must come to the same.
 template <int kRow>
 constexpr bool adds_up(FormatClass cls, int elems, int bytes) {
@@ -65,6 +71,8 @@ constexpr bool adds_up(FormatClass cls, int elems, int bytes) {
 #undef QCC_FORMAT
 static_assert(std::all_of(std::begin(kDescriptions), std::end(kDescriptions), book_fits),
               "a codebook has other points or levels than its format's description");
+static_assert(std::all_of(std::begin(kDescriptions), std::end(kDescriptions), code_fits),
+              "a code has 1 to 6, or 8 bits");
 static_assert(sizeof kDescriptions / sizeof kDescriptions[0] == kFormatCount);
 
 template <int kRow>
