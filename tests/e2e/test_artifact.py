@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 """The artifact: equal bytes from equal input, ISA levels, damage, buckets, inspection, atomic writing."""
+import ctypes
+import ctypes.util
 import functools
 import json
 import os
@@ -7,11 +9,12 @@ import random
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import time
 
 import gguf_edit
-from harness import TINY, Harness, contents, goldens, nmse, read_logits
+from harness import ROOT, TINY, Harness, contents, goldens, nmse, read_logits
 
 LADDERS = ["--decode=1,4", "--prefill=32"]
 F32_LIMIT = 1e-9  # f32 numerics, f32 KV: as for the goldens
@@ -192,6 +195,81 @@ def inspection(h, gguf, qbin):
     h.check("inspect as text", all(word in text for word in ("sections", "targets", "formats", "memory", "programs", "provenance", report["identity"])))
     wide = h.inspect(h.compile(gguf, "wide.qbin", "--cpu=native", "--kv=f32", "--numerics=f32", *LADDERS))
     h.check("--kv=f32 takes twice the KV", wide["kv"] == "f32" and wide["numerics"] == "f32" and wide["memory"]["kv_bytes_per_token"] == 2 * memory["kv_bytes_per_token"])
+    basis(h, qbin)
+
+
+class Basis:
+    """Bytes of what code relies on: numbers as 64 bits, texts and lists behind their length."""
+    def __init__(self):
+        self.bytes = bytearray()
+
+    def numbers(self, *values):
+        for value in values:
+            self.bytes += struct.pack("<Q", value & (2**64 - 1))
+
+    def text(self, value):
+        self.numbers(len(value.encode()))
+        self.bytes += value.encode()
+
+    def each(self, values, put):
+        self.numbers(len(values))
+        for value in values:
+            put(value)
+
+    def hash(self):
+        class Hash(ctypes.Structure):
+            _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
+        library = ctypes.CDLL(ctypes.util.find_library("xxhash"))
+        library.XXH3_128bits.restype, library.XXH3_128bits.argtypes = Hash, [ctypes.c_char_p, ctypes.c_size_t]
+        found = library.XXH3_128bits(bytes(self.bytes), len(self.bytes))
+        return struct.pack(">QQ", found.high, found.low)
+
+
+def basis(h, qbin):
+    """Code ends with the hash of what qbin-format.md lists, in the order of the page."""
+    report, streams = h.inspect(qbin), json.loads(h.run("qcc", "inspect", qbin, "--emit=manifest"))["streams"]
+    names, out = [s["name"] for s in report["states"]], Basis()
+
+    def state(s):
+        out.text(s["name"])
+        out.numbers(["conv", "delta", "kv", "trace"].index(s["kind"]), s["layer"])
+        out.each(s["shape"], out.numbers)
+        out.numbers(["f32", "f16"].index(s["element"]), s["offset"], s["bytes"], s["entry_bytes"])
+
+    def program(p):
+        place = lambda stream: -1 if stream is None else streams.index(stream)
+        out.text(p["name"])
+        out.numbers(sum({"tokens": 1, "given": 2, "stream": 4}[t] for t in p["takes"]), p["given_cols"], place(p["stream"]), place(p["leaves"]))
+        out.numbers(["nothing", "chosen_logits", "logits"].index(p["gives"]))
+        out.each([names.index(s) for s in p["advances"]], out.numbers)
+        out.numbers(*(p[key] for key in ("rows", "scratch_bytes", "dispatches", "barriers", "weight_bytes")))
+        out.numbers(0 if p["logits_cols"] == report["model"]["vocab_size"] else p["logits_cols"])
+
+    def code(target):
+        for key in ("target", "isa"):
+            out.text(target[key])
+        out.each(target["features"], out.text)
+        out.numbers(report["sections"][target["weights_section"]]["size"])
+    sizes, memory, block = report["model"], report["memory"], 16  # tokens (layouts::kStateBlock)
+    puts = {"numerics": lambda: out.numbers(["f32", "int8"].index(report["numerics"])), "kv_element": lambda: out.numbers(["f32", "f16"].index(report["kv"])),
+            "state_bytes": lambda: out.numbers(memory["state_bytes_per_sequence"]), "kv_bytes_per_token": lambda: out.numbers(memory["kv_bytes_per_token"]),
+            "state_block": lambda: out.numbers(block), "of each state every field": lambda: out.each(report["states"], state),
+            "the streams": lambda: out.each(streams, out.text), "of each program every field": lambda: out.each(report["programs"], program)}
+    puts |= {key: lambda key=key: out.numbers(sizes[key]) for key in ("vocab_size", "logits_stride", "context_length", "embedding_length")}
+    with open(os.path.join(ROOT, "docs/reference/qbin-format.md"), encoding="utf-8") as f:
+        page = " ".join(f.read().split("### What code was made for")[1].split())
+    listed = [item.strip(" `") for item in re.split("[;,]", page.split("in this order:")[1].split("; where there are parts")[0])]
+    h.check("qbin-format.md: the list of what code was made for", sorted(listed) == sorted(puts), str(listed))
+    wrong = []
+    for target in report["targets"]:
+        out.bytes.clear()
+        for item in listed:
+            puts[item]()
+        code(target)
+        section = report["sections"][target["section"]]
+        if contents(qbin)[section["offset"]:][:section["size"]][-16:] != out.hash():
+            wrong.append(target["isa"])
+    h.check("code ends with the hash of that, in that order", report["targets"] and not wrong, ", ".join(wrong))
 
 
 def stages(h, qbin):

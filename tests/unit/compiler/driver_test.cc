@@ -267,6 +267,40 @@ TEST(Explain, CoversEveryCodeInTheSources) {
   }
 }
 
+// The row of Q50xx in the table of exit codes names every code that does not exit with 5, and no other.
+TEST(Explain, TableOfExitCodesIsTrueOfDevices) {
+  const std::filesystem::path root = QCC_SOURCE_DIR;
+  // As runtime/qrun/outcome.cc has it.
+  const std::map<std::string, std::string> exits = {
+      {"InvalidArgument", "2"}, {"ArtifactCorrupt", "4"}, {"DeviceUnsupported", "5"},
+      {"DeviceLost", "5"},      {"DeviceFailed", "5"},    {"OutOfMemory", "6"},
+      {"Cancelled", "130"},     {"ExitUsage", "2"},       {"ExitDevice", "5"}};
+  std::map<std::string, std::set<std::string>> found, told;
+  const std::regex given("\\bk([A-Za-z]+),\\s*(50[0-9]{2})\\b");
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root / "runtime")) {
+    if (entry.path().extension() != ".cc" && entry.path().extension() != ".h") continue;
+    std::ifstream in(entry.path());
+    const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    for (std::sregex_iterator it(text.begin(), text.end(), given), end; it != end; ++it) {
+      const auto exit = exits.find((*it)[1]);
+      ASSERT_NE(exit, exits.end()) << (*it)[0] << " in " << entry.path() << ": which exit code is that?";
+      if (exit->second != "5") found[exit->second].insert("Q" + (*it)[2].str());
+    }
+  }
+  std::ifstream in(root / "docs/reference/errors.md");
+  const std::regex part("([0-9]+) [^;(|]*\\(([^)]*)\\)"), code("Q50[0-9]{2}");
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with("| Q50xx |")) continue;
+    for (std::sregex_iterator it(line.begin(), line.end(), part), end; it != end; ++it) {
+      const std::string codes = (*it)[2];
+      for (std::sregex_iterator c(codes.begin(), codes.end(), code); c != end; ++c) {
+        told[(*it)[1]].insert((*c)[0]);
+      }
+    }
+  }
+  EXPECT_EQ(told, found);
+}
+
 TEST(Targets, ListsEveryLevelAndMarksThisMachine) {
   const std::string text = TargetsText();
   for (const cpu::IsaInfo& isa : cpu::isa_table()) {
