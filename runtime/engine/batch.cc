@@ -16,7 +16,7 @@ Status TooManyPenalties(uint64_t penalties, const Device& device) {
                 "device " + device.name(), "use a smaller penalty window, or fewer sessions");
 }
 
-Status NumericFault(int32_t found, uint64_t position, const std::string& program, const Device& device) {
+Status FaultIn(const std::string& program, const Device& device, int32_t found, uint64_t position) {
   return Status(Code::kNumericFault, 5325,
                 std::string(Sampler::FaultOf(found)) + " after the token at position " +
                     std::to_string(position) + ", expected numbers that differ",
@@ -30,6 +30,12 @@ T* As(const Memory& memory) {
 }
 
 }  // namespace
+
+Status Batch::NumericFault(const Engine& engine, int32_t found, uint64_t position) {
+  const Schedule::Choice& step = engine.schedule().ForTokens(1);
+  const uint32_t program = step.gives_logits ? step.program : engine.schedule().ForStream(1).program;
+  return FaultIn(engine.plan().programs[program].name, engine.device(), found, position);
+}
 
 Status Batch::CheckTokens(const Engine& engine, std::span<const int32_t> tokens) {
   const uint32_t vocabulary = engine.plan().vocab_size;
@@ -413,8 +419,8 @@ void Batch::TakeChosen(const StepRequest& request, const Engine::OutRow* outs) {
     } else if (token >= 0) {
       *feed.next_token = token;
     } else if (sampling_.ok()) {
-      sampling_ = NumericFault(token, outs[i].position, engine_.plan().programs[request.program].name,
-                               engine_.device());
+      sampling_ =
+          FaultIn(engine_.plan().programs[request.program].name, engine_.device(), token, outs[i].position);
       faulty_ = outs[i].session;
     }
   }

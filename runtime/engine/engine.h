@@ -227,6 +227,9 @@ class Batch {
   static Status CheckTokens(const Engine& engine, std::span<const int32_t> tokens);
   static Status CheckSampler(const Engine& engine, const Sampler& sampler);
 
+  // The error of a step of the one token at `position`, whose logits are `found`, negative, to SampleStep.
+  static Status NumericFault(const Engine& engine, int32_t found, uint64_t position);
+
   // Guesses to check, for a device that chooses tokens: as Add, but the sampler chooses behind each of
   // `tokens`, as if it had recorded those from the second on up to there. What comes behind tokens[i] goes to
   // chosen[i] as SampleStep says it, faults too: none of them is an error of Run. *count says how many there

@@ -18,7 +18,7 @@ struct Verification {
   size_t count = 0;  // of them
   size_t right = 0;  // guesses
   bool done = false;
-  bool faulty = false;  // the last row that was looked at
+  int32_t fault = 0;  // negative: of the last row that was looked at
 
   static int32_t Look(void* self, qrt_session*, uint64_t position, const float* logits, size_t vocab_size) {
     static_cast<Verification*>(self)->Look(position, {logits, vocab_size});
@@ -39,7 +39,8 @@ struct Verification {
 
   void Take(int32_t token) {
     if (token < 0) {
-      done = faulty = true;
+      done = true;
+      fault = token;
       return;
     }
     const size_t i = count++;
@@ -166,16 +167,19 @@ Status Check(Session& session, std::span<int32_t> fed, Source source, Sampler& s
   // A step that failed leaves a session that cannot step back either. What was cancelled between two steps
   // goes on from the last token chosen; the next call stops.
   if (session.damaged()) return status;
-  const uint64_t keeps = begin + rows.count;
+  // Behind a fault is what plain decoding feeds to find it: the first of those fed may be all.
+  const uint64_t keeps = begin + rows.count + (rows.fault < 0 ? 1 : 0);
   if (session.position() > keeps) QRT_RETURN_IF_ERROR(session.Rewind(session.position() - keeps));
   session.DropLogits();
+  if (rows.fault < 0) {
+    if (status.code() == Code::kCancelled) session.Cancel();
+    return Batch::NumericFault(session.engine(), rows.fault, keeps - 1);
+  }
   if (!status.ok()) {
     if (status.code() != Code::kCancelled || rows.count == 0) return status;
     session.Cancel();
     return Status();
   }
-  // The same logits again, for the error that plain decoding gives.
-  if (rows.faulty) return AppendAndSample(session, &fed[rows.count], sampler, &chosen[rows.count]);
   return Status();
 }
 

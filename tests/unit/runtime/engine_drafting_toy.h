@@ -227,11 +227,19 @@ class Device final : public toy::HostToyDevice {
 };
 
 struct DraftingToy {
+  // `recurrent`: with a state that nothing reads, because of which sessions step back no further than they
+  // asked.
   explicit DraftingToy(std::vector<qrt::Program> programs = Both(), Does does = Does::kLogits,
-                       uint32_t vocab = kVocab) {
+                       uint32_t vocab = kVocab, bool recurrent = false) {
     auto made = std::make_unique<Device>(programs, does, vocab);
     device = made.get();
-    status = qrt::Engine::Create(PlanOf(std::move(programs), vocab), std::move(made), nullptr, &engine);
+    qrt::ModelPlan plan = PlanOf(std::move(programs), vocab);
+    if (recurrent) {
+      plan.state_block = 16;
+      plan.state_bytes = 256 + 16 * 64;
+      plan.states = {{0, 256, 64}};
+    }
+    status = qrt::Engine::Create(plan, std::move(made), nullptr, &engine);
   }
   std::unique_ptr<qrt::Session> Make(qrt_draft draft = QRT_DRAFT_NONE, uint32_t tokens = 0,
                                      uint64_t capacity = 600) {

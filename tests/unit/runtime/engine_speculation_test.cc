@@ -452,33 +452,39 @@ TEST_P(SpeculationOn, DamagedLogitsAreThoseOfPlainDecoding) {
     const std::vector<int32_t> text = TextOf(*toy.Make(), options, prompt);
     truth.insert(truth.end(), text.begin(), text.end());
   }
-  std::string errors[2];
-  size_t positions[2];
-  for (const bool drafts : {false, true}) {
-    DraftingToy toy(drafting::Both(), GetParam());
+  // Also behind the first token of a check, with a session that steps back as far as its guesses and no
+  // further.
+  std::string errors[3];
+  size_t positions[3];
+  for (const int drafts : {0, 1, 2}) {
+    DraftingToy toy(drafting::Both(), GetParam(), kVocab, /*recurrent=*/true);
     toy.device->bend = [](uint64_t row, float logit) {
       return row % 16 == 3 ? std::numeric_limits<float>::quiet_NaN() : logit;
     };
-    const auto session = toy.Make();
-    if (drafts) session->Use(std::make_unique<Scripted>(truth, 8, 4), 7);
+    const auto session = drafts == 0 ? toy.Make() : toy.Make(QRT_DRAFT_LOOKUP, 7);
+    ASSERT_TRUE(toy.made.ok()) << toy.made.ToString();
+    if (drafts != 0) session->Use(std::make_unique<Scripted>(truth, 8, 4), 7);
     Sampler sampler = toy::MakeSampler(options);
     for (const int32_t token : prompt) sampler.Accept(token);
     int32_t token = 0, chosen[16];
     ASSERT_TRUE(toy::Append(*session, prompt, QRT_LOGITS_NONE).ok());
     token = truth[prompt.size()];
     qrt::Status status;
+    Generated generated;
     for (int i = 0; i < 100 && status.ok(); ++i) {
       sampler.Accept(token);
-      Generated generated;
-      status = Generate(*session, token, sampler, {}, chosen, &generated);
+      const bool alone = drafts == 2 && session->position() + 1 < positions[0];
+      status = Generate(*session, token, sampler, {}, std::span(chosen).first(alone ? 1 : 16), &generated);
       token = chosen[generated.tokens == 0 ? 0 : generated.tokens - 1];
     }
+    if (drafts == 2)
+      EXPECT_EQ(generated.tokens == 0 && generated.guessed > 0, true) << "the case of this loop";
     errors[drafts] = status.ToString();
     positions[drafts] = session->position();
     EXPECT_EQ(status.number(), 5325) << status.ToString();
+    EXPECT_EQ(errors[drafts], errors[0]);
+    EXPECT_EQ(positions[drafts], positions[0]);
   }
-  EXPECT_EQ(errors[1], errors[0]);
-  EXPECT_EQ(positions[1], positions[0]);
 }
 
 TEST(Speculation, WhatCannotDraft) {
