@@ -144,8 +144,8 @@ absl::Status ArtifactWriter::Finish(const ManifestSpec& manifest) {
   qrt::Hasher hasher;
   hasher.Update(BytesOf(header));  // its hash field is zero here
   hasher.Update(table);
-  const Hash128 hash = hasher.Finish();
-  std::memcpy(header.hash, hash.data(), sizeof header.hash);
+  identity_ = hasher.Finish();
+  std::memcpy(header.hash, identity_.data(), sizeof header.hash);
   if (absl::Status status = file_->WriteAt(0, BytesOf(header)); !status.ok()) return status;
   if (absl::Status status = file_->WriteAt(sizeof header, table); !status.ok()) return status;
   return file_->Commit(end_);

@@ -45,6 +45,9 @@ class ArtifactWriter {
   // header and section table, flushes and renames. The writer is used up.
   absl::Status Finish(const ManifestSpec& manifest);
 
+  // Of the artifact (qrt::Artifact::identity), after Finish.
+  const qrt::Hash128& identity() const { return identity_; }
+
   // Bytes of the file so far.
   uint64_t size() const { return end_; }
 
@@ -58,6 +61,7 @@ class ArtifactWriter {
   // The hash of each code section up to its basis.
   std::vector<std::pair<uint32_t, std::unique_ptr<qrt::Hasher>>> code_;
   uint64_t end_;
+  qrt::Hash128 identity_{};
   std::vector<uint8_t> buffer_;  // gathers small pieces
 };
 

@@ -88,15 +88,17 @@ std::optional<EarlierOutput> FindOutput(const std::string& record) {
   return EarlierOutput{(*lines)[2], *identity};
 }
 
-// After a compile, and after a copy: what lies at options.output. Nothing is lost where it cannot be written.
-void RememberOutput(const PipelineOptions& options, const std::string& record) {
+// After a compile: the artifact at options.output, unless somebody else has put another one there meanwhile.
+// Nothing is lost where it cannot be written.
+void RememberOutput(const PipelineOptions& options, const qrt::Hash128& identity, const Key& key) {
   const std::unique_ptr<char, void (*)(void*)> path(realpath(options.output.c_str(), nullptr), std::free);
   if (path == nullptr) return;
   const auto stamp = qrt::aot::FileStamp::Of(path.get());
   const auto artifact = qrt::Artifact::Open(path.get());
-  if (!stamp || !artifact.ok()) return;
-  qrt::aot::WriteRecord(record, kOutputKind,
-                        {qrt::Hex((*artifact)->identity()), stamp->Text(), std::string(path.get())});
+  if (!stamp || !artifact.ok() || (*artifact)->identity() != identity || !IsMadeOf(**artifact, key.of))
+    return;
+  qrt::aot::WriteRecord(OutputRecord(options, key.name), kOutputKind,
+                        {qrt::Hex(identity), stamp->Text(), std::string(path.get())});
 }
 
 bool SameFile(const std::string& a, const std::string& b) {
@@ -209,18 +211,14 @@ absl::Status CompileOnce(const PipelineOptions& options, ProgressSink& sink) {
     if (!taken.ok()) return taken.status();
     if (*taken) return (*file)->CheckUnchanged();
   }
-  if (absl::Status s = CompileModel(options, sink); !s.ok()) return s;
-  // The artifact says what it was made of: the model need not be read again for its hash. Unless it is not
-  // that of the stamps, or the kernels are others by now.
-  const auto made = qrt::Artifact::Open(options.output);
-  if (!made.ok() || !(*file)->CheckUnchanged().ok() ||
-      !MakeCacheFolder(qrt::aot::ArtifactFolder(options.cache_dir)).ok()) {
-    return absl::OkStatus();
+  // Of the files that the stamps are of: what lies under their names may change.
+  CompiledModel made;
+  if (absl::Status s = CompileModel(options, sink, Targets(), *std::move(file), &made); !s.ok()) return s;
+  if (!MakeCacheFolder(qrt::aot::ArtifactFolder(options.cache_dir)).ok()) return absl::OkStatus();
+  stamps.Remember(options.cache_dir, made.source);
+  if (const auto key = KeyOf(options, compiler, made.source); key.ok()) {
+    RememberOutput(options, made.identity, *key);
   }
-  const qrt::Hash128& source = (*made)->manifest().provenance.source_hash;
-  stamps.Remember(options.cache_dir, source);
-  const absl::StatusOr<Key> key = KeyOf(options, compiler, source);
-  if (key.ok() && IsMadeOf(**made, key->of)) RememberOutput(options, OutputRecord(options, key->name));
   return absl::OkStatus();
 }
 

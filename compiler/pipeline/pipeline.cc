@@ -89,8 +89,10 @@ class StrictSink final : public ProgressSink {
 // One compile: every stage is a method, Run tells the story.
 class Compilation {
  public:
-  Compilation(const PipelineOptions& options, ProgressSink& sink, std::span<const TargetInfo> targets)
-      : options_(options), sink_(sink, options.strict), targets_(targets) {
+  // `model`: null, or already open.
+  Compilation(const PipelineOptions& options, ProgressSink& sink, std::span<const TargetInfo> targets,
+              std::unique_ptr<gguf::File> model)
+      : options_(options), sink_(sink, options.strict), targets_(targets), file_(std::move(model)) {
     // One thread: the order of what passes say and do never depends on the machine.
     context_.disableMultithreading();
   }
@@ -105,6 +107,9 @@ class Compilation {
     }
     return absl::OkStatus();
   }
+
+  // Of the artifact, after Run.
+  const CompiledModel& made() const { return made_; }
 
  private:
   // What fails after a Ctrl-C may have failed because of it: LLVM removes its temporary files then. And so
@@ -161,6 +166,7 @@ class Compilation {
   std::span<const TargetInfo> targets_;
   mlir::MLIRContext context_;
   std::unique_ptr<gguf::File> file_;
+  CompiledModel made_;
   mlir::OwningOpRef<mlir::ModuleOp> module_;  // hir
   std::vector<LayoutPlan> plans_;             // what became of it
   struct {
@@ -179,9 +185,11 @@ class Compilation {
 
 absl::Status Compilation::Read() {
   sink_.BeginStage(1, Stages(), "read model");
-  auto file = models::OpenModel(options_.input, options_.mtp);
-  if (!file.ok()) return file.status();
-  file_ = *std::move(file);
+  if (file_ == nullptr) {
+    auto file = models::OpenModel(options_.input, options_.mtp);
+    if (!file.ok()) return file.status();
+    file_ = *std::move(file);
+  }
   if (options_.compile_to == CompilePhase::kArtifact) {
     if (absl::Status s = CheckIsNotOf(options_.output, *file_); !s.ok()) return s;
   }
@@ -486,8 +494,11 @@ absl::Status Compilation::Write() {
   const uint64_t weights = plans_.size() == 1 ? manifest.weights_bytes : out.size() - before;
   if (absl::Status s = file_->CheckUnchanged(); !s.ok()) return s;
   if (absl::Status s = out.Finish(manifest); !s.ok()) return s;
-  if (const auto made = qrt::Artifact::Open(options_.output); !made.ok()) {
-    return MakeError("Q9002", Concat("what was written is no artifact: ", made.status().ToString()),
+  made_ = {manifest.provenance.source_hash, out.identity()};
+  // Somebody else may have put something there meanwhile, and what cannot be opened need not be damaged.
+  const qrt::Status refused = qrt::Artifact::Open(options_.output).status();
+  if (refused.code() == qrt::Code::kArtifactCorrupt) {
+    return MakeError("Q9002", Concat("what was written is no artifact: ", refused.ToString()),
                      options_.output, "this is a bug in qcc; please report it");
   }
   sink_.EndStage(
@@ -590,8 +601,12 @@ std::string CompilerVersion() {
 }
 
 absl::Status CompileModel(const PipelineOptions& options, ProgressSink& sink,
-                          std::span<const TargetInfo> targets) {
-  return Compilation(options, sink, targets).Run();
+                          std::span<const TargetInfo> targets, std::unique_ptr<gguf::File> model,
+                          CompiledModel* made) {
+  Compilation compilation(options, sink, targets, std::move(model));
+  absl::Status status = compilation.Run();
+  if (made != nullptr) *made = compilation.made();
+  return status;
 }
 
 }  // namespace qcc::compiler
