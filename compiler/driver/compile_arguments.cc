@@ -46,8 +46,9 @@ void CompileArguments::AddTo(CLI::App& command, const std::function<bool(const C
     }
     argument.cli =
         command.add_option(flags, argument.values, option.HelpText())->type_name(option.ValueText());
+    argument.cli->allow_extra_args(false);  // the word behind its value is the model
     if (option.list) {
-      argument.cli->delimiter(',')->take_all()->allow_extra_args(false);
+      argument.cli->delimiter(',')->take_all();
     } else {
       argument.cli->expected(1);
     }

@@ -1,6 +1,7 @@
 // `qrun check`: is the artifact whole, and does this machine compute with it what the compiler's did.
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -54,13 +55,36 @@ struct Checked {
   }
 };
 
+// Of a model in parts, why none of it runs here: nothing of what some part needs does. Empty: no such reason.
+Outcome FindMissingPart(const qrt_artifact* artifact, const qrt_artifact_info& info, std::string* missing) {
+  if (info.parts < 2) return Outcome();
+  std::map<std::string, std::string> reasons;  // of targets
+  std::set<std::string> supported;
+  for (uint32_t i = 0; i < info.code_count; ++i) {
+    qrt_code_info code = {};
+    code.struct_size = sizeof code;
+    QRUN_CALL(qrt_artifact_code(artifact, i, &code, &error));
+    if (code.supported) supported.insert(code.target);
+    reasons[code.target] = code.missing;
+  }
+  for (const auto& [target, reason] : reasons) {
+    if (!supported.contains(target)) *missing = "no part for " + target + " runs here: " + reason;
+  }
+  return Outcome();
+}
+
 Outcome CheckCode(const std::string& path, const qrt_artifact_info& artifact, const qrt_code_info& code,
-                  const EngineChoice& wanted, Checked* out) {
+                  const std::string& missing_part, const EngineChoice& wanted, Checked* out) {
   out->target = code.target;
   out->name = code.name;
   if (!code.supported) {
     out->result = "skipped";
     out->text = (IsGpu(code.target) ? "" : "this machine lacks ") + std::string(code.missing);
+    return Outcome();
+  }
+  if (!missing_part.empty()) {
+    out->result = "skipped";
+    out->text = missing_part;
     return Outcome();
   }
   out->result = "failed";
@@ -148,6 +172,8 @@ Outcome RunCheck(const Call& call) {
   if (!json) QRUN_RETURN_IF_ERROR(Say("hashes: ok\n"));
   if (choice.device && *choice.device == "auto") choice.device.reset();  // all are tried
   choice.several_devices = !choice.device;
+  std::string missing_part;
+  QRUN_RETURN_IF_ERROR(FindMissingPart(artifact.get(), info, &missing_part));
   bool found = false, ran = false;
   std::string skipped;  // the target of code that was
   std::set<std::pair<std::string, std::string>> names;
@@ -167,7 +193,7 @@ Outcome RunCheck(const Call& call) {
     }
     found = true;
     Checked checked;
-    Outcome outcome = CheckCode(model_file.path, info, code, choice, &checked);
+    Outcome outcome = CheckCode(model_file.path, info, code, missing_part, choice, &checked);
     ran = ran || !checked.skipped();
     if (checked.skipped()) skipped = checked.target;
     if (json) {

@@ -31,6 +31,9 @@ def values(h):
     for word, name in (("-o={}", "equals.gguf"), ("-qo={}", "letters.gguf"), ("-o{}", "joined.gguf"), ("-qo{}", "both.gguf"), ("--output={}", "long.gguf")):
         p = h.tool("qcc", "synth", *SMALL, word.format(h.path(name)))
         h.expect(f"synth {word.format('FILE')}", p.returncode == 0 and os.path.isfile(h.path(name)), p.stderr.decode())
+    for words in (["-o", h.path("before.qbin"), MODEL], ["--kv", "f32", "--decode", "1", MODEL, "-o", h.path("before.qbin")]):
+        p = h.tool("qcc", "compile", *words, "--compile-to=import", "-q")
+        h.expect(f"the model behind {' '.join(words[:-1])[:8]}...", p.returncode == 0, p.stderr.decode())
     p = h.tool("qcc", "inspect", "--json", "--", h.path("equals.gguf"))
     h.expect("words behind --", p.returncode == 0, p.stderr.decode())
     refused(h, "cache prune --max-bytes -1", 2, "Q0101", ["--max-bytes", "-1"], "qcc", "cache", "prune", "--max-bytes", "-1", "--cache-dir", h.path("no-cache"))

@@ -66,6 +66,12 @@ def tiny(h, models):
     h.expect("not in an artifact that is cut in another way", p.returncode != 0 and b"Q5313" in p.stderr, p.returncode, p.stderr)
     p = h.tool("qrun", "check", four)
     h.expect("qrun check", p.returncode == 0 and p.stdout.count(b"cpu ") == 1 and b"8 tokens" in p.stdout, p.stdout, p.stderr)
+    if not any(device.startswith("cuda") for device in h.usable_devices()):
+        elsewhere = models.compile("elsewhere.qbin", TINY, "--layers=cpu:0-3,cuda:4-7", "--gpu-profiles=sm80")
+        p = h.tool("qrun", "check", elsewhere, "--json")
+        told = json.loads(p.stdout)["code"]
+        h.expect("qrun check without the device of a part: skipped, and why", p.returncode == 5 and b"[Q50" in p.stderr and len(told) == 2
+                 and all(c["result"] == "skipped" and "cuda" in c["text"].lower() for c in told), p.stdout, p.stderr)
     h.expect("qcc verify", h.tool("qcc", "verify", four).returncode == 0)
     again = models.compile("again.qbin", TINY, "--no-cache", "--cpu=native", "--functions=trunk", "--layers=cpu:0,cpu:1-3,cpu:4-6,cpu:7")
     h.expect("the same bytes again", open(again, "rb").read() == open(four, "rb").read())
