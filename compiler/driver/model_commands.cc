@@ -39,6 +39,7 @@ void AddEval(CLI::App& app, Cli& cli) {
       ->add_option("--split", arguments->options.split,
                    "lengths of the pieces the prompt is fed in, the last repeats")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->transform(Decimal())
       ->type_name("LIST");
   command->callback([arguments, &cli, &kv, &l2_norm] {

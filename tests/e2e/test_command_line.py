@@ -34,6 +34,8 @@ def values(h):
     for words in (["-o", h.path("before.qbin"), MODEL], ["--kv", "f32", "--decode", "1", MODEL, "-o", h.path("before.qbin")]):
         p = h.tool("qcc", "compile", *words, "--compile-to=import", "-q")
         h.expect(f"the model behind {' '.join(words[:-1])[:8]}...", p.returncode == 0, p.stderr.decode())
+    p = h.tool("qcc", "eval", "--split", "1,2", h.path("equals.gguf"), "--tokens", "none.txt", "-o", h.path("none.bin"))
+    h.expect("eval: the model behind --split 1,2", p.returncode != 2 and b"none.txt" in p.stderr, p.stderr.decode())
     p = h.tool("qcc", "inspect", "--json", "--", h.path("equals.gguf"))
     h.expect("words behind --", p.returncode == 0, p.stderr.decode())
     refused(h, "cache prune --max-bytes -1", 2, "Q0101", ["--max-bytes", "-1"], "qcc", "cache", "prune", "--max-bytes", "-1", "--cache-dir", h.path("no-cache"))

@@ -67,7 +67,7 @@ def tiny(h, models):
     p = h.tool("qrun", "check", four)
     h.expect("qrun check", p.returncode == 0 and p.stdout.count(b"cpu ") == 1 and b"8 tokens" in p.stdout, p.stdout, p.stderr)
     if not any(device.startswith("cuda") for device in h.usable_devices()):
-        elsewhere = models.compile("elsewhere.qbin", TINY, "--layers=cpu:0-3,cuda:4-7", "--gpu-profiles=sm80")
+        elsewhere = models.compile("elsewhere.qbin", TINY, "--layers=cpu:0-3,cuda:4-7", "--cpu=native", "--gpu-profiles=sm80")
         p = h.tool("qrun", "check", elsewhere, "--json")
         told = json.loads(p.stdout)["code"]
         h.expect("qrun check without the device of a part: skipped, and why", p.returncode == 5 and b"[Q50" in p.stderr and len(told) == 2
