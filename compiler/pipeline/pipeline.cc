@@ -29,6 +29,7 @@
 #include "compiler/pipeline/model_options.h"
 #include "compiler/pipeline/plan_manifest.h"
 #include "compiler/pipeline/plan_report.h"
+#include "compiler/pipeline/strict_sink.h"
 #include "compiler/pipeline/weights_section.h"
 #include "compiler/targets/code_error.h"
 #include "compiler/targets/targets.h"
@@ -52,39 +53,6 @@ namespace qcc::compiler {
 namespace {
 
 constexpr size_t kRecordedWarnings = 16;  // in the provenance, which also says how many more there were
-
-// Hands everything on; with `strict` it keeps the first warning instead, which then ends the compile. Every
-// room warns through the sink, so none needs to know of it.
-class StrictSink final : public ProgressSink {
- public:
-  StrictSink(ProgressSink& sink, bool strict) : sink_(sink), strict_(strict) {}
-
-  void BeginStage(int index, int count, std::string_view name) override {
-    sink_.BeginStage(index, count, name);
-  }
-  void Progress(uint64_t done, uint64_t total, std::string_view unit) override {
-    sink_.Progress(done, total, unit);
-  }
-  void EndStage(std::string_view summary) override { sink_.EndStage(summary); }
-  void Warning(std::string_view text) override {
-    if (!strict_) return sink_.Warning(text);
-    if (first_.empty()) first_ = text;
-  }
-  void Report(std::string_view text) override { sink_.Report(text); }
-  bool Interrupted() const override { return sink_.Interrupted(); }
-
-  // The first warning as an error, if there was one.
-  absl::Status Refusal(std::string_view input) const {
-    if (first_.empty()) return absl::OkStatus();
-    return MakeError("Q3008", Concat("with --strict a warning is an error: ", first_), std::string(input),
-                     "correct the file or the options, or leave out --strict");
-  }
-
- private:
-  ProgressSink& sink_;
-  bool strict_;
-  std::string first_;
-};
 
 // One compile: every stage is a method, Run tells the story.
 class Compilation {

@@ -223,15 +223,14 @@ TEST_P(KernelRows, SwigluAndAdd) {
     std::copy(std::begin(extremes), std::end(extremes), gate.begin());
     std::copy(std::begin(extremes), std::end(extremes), gate.end() - 8);
     Guarded<float> out(static_cast<size_t>(n)), sum = Guarded<float>::copy_of(up);
-    RunInTwo(k->qk_swiglu,
-             swiglu_args{.cols = cols,
-                         .gate = gate.data(),
-                         .up = up.data(),
-                         .out = out.data(),
-                         .n_rows = rows,
-                         .begin = 0,
-                         .end = rows},
-             1);
+    const swiglu_args swiglu = {.cols = cols,
+                                .gate = gate.data(),
+                                .up = up.data(),
+                                .out = out.data(),
+                                .n_rows = rows,
+                                .begin = 0,
+                                .end = rows};
+    RunInTwo(k->qk_swiglu, swiglu, 1);
     RunInTwo(
         k->qk_add,
         add_args{.cols = cols, .x = gate.data(), .y = sum.data(), .n_rows = rows, .begin = 0, .end = rows},
@@ -242,15 +241,7 @@ TEST_P(KernelRows, SwigluAndAdd) {
       ASSERT_EQ(sum[i], gate[i] + up[i]) << i;
     }
     gate[5] = std::numeric_limits<float>::quiet_NaN();
-    RunInTwo(k->qk_swiglu,
-             swiglu_args{.cols = cols,
-                         .gate = gate.data(),
-                         .up = up.data(),
-                         .out = out.data(),
-                         .n_rows = rows,
-                         .begin = 0,
-                         .end = rows},
-             1);
+    RunInTwo(k->qk_swiglu, swiglu, 1);
     for (int64_t i = 0; i < n; ++i)
       ASSERT_EQ(std::isnan(out[i]), i == 5) << "output " << i << " is " << out[i];
   }
