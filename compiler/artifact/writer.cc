@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "compiler/artifact/paged_writes.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
 #include "runtime/artifact/code_basis.h"
@@ -11,8 +12,6 @@
 
 namespace qcc::compiler {
 namespace {
-
-constexpr size_t kBufferBytes = 4 << 20;
 
 constexpr uint64_t AlignUp(uint64_t n) {
   return (n + QBIN_ALIGNMENT - 1) / QBIN_ALIGNMENT * QBIN_ALIGNMENT;
@@ -57,36 +56,24 @@ absl::StatusOr<uint32_t> ArtifactWriter::AddStream(uint32_t kind, uint64_t size,
     return Bug(Concat("more than ", kMaxSections, " sections"));
   }
   const uint64_t begin = AlignUp(end_);
-  uint64_t written = 0;  // on the disk; the buffer holds what follows
   auto hasher = std::make_unique<qrt::Hasher>();
-  buffer_.clear();
-  auto flush = [&]() -> absl::Status {
-    hasher->Update(buffer_);
-    absl::Status status = file_->WriteAt(begin + written, buffer_);
-    written += buffer_.size();
-    buffer_.clear();
-    return status;
+  const auto write = [&](uint64_t offset, std::span<const uint8_t> piece) {
+    hasher->Update(piece);
+    return file_->WriteAt(offset, piece);
   };
-  auto append = [&](std::span<const uint8_t> piece) -> absl::Status {
-    if (piece.size() > size - written - buffer_.size()) {
+  PagedWrites file(begin, write);
+  uint64_t got = 0;
+  const auto append = [&](std::span<const uint8_t> piece) -> absl::Status {
+    if (piece.size() > size - got) {
       return Bug(Concat("section ", sections_.size(), " gets more than its ", size, " bytes"));
     }
-    if (buffer_.size() + piece.size() > kBufferBytes) {
-      if (absl::Status status = flush(); !status.ok()) return status;
-    }
-    if (piece.size() >= kBufferBytes) {
-      hasher->Update(piece);
-      absl::Status status = file_->WriteAt(begin + written, piece);
-      written += piece.size();
-      return status;
-    }
-    buffer_.insert(buffer_.end(), piece.begin(), piece.end());
-    return absl::OkStatus();
+    got += piece.size();
+    return file.Append(piece);
   };
   if (absl::Status status = produce(append); !status.ok()) return status;
-  if (absl::Status status = flush(); !status.ok()) return status;
-  if (written != size) {
-    return Bug(Concat("section ", sections_.size(), " got ", written, " bytes, expected ", size));
+  if (absl::Status status = file.Flush(); !status.ok()) return status;
+  if (got != size) {
+    return Bug(Concat("section ", sections_.size(), " got ", got, " bytes, expected ", size));
   }
   qbin_section section{};
   section.kind = kind;

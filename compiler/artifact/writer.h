@@ -62,7 +62,6 @@ class ArtifactWriter {
   std::vector<std::pair<uint32_t, std::unique_ptr<qrt::Hasher>>> code_;
   uint64_t end_;
   qrt::Hash128 identity_{};
-  std::vector<uint8_t> buffer_;  // gathers small pieces
 };
 
 }  // namespace qcc::compiler

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "compiler/artifact/output_file.h"
+#include "compiler/artifact/paged_writes.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
 #include "runtime/abi/bundle.h"
@@ -118,14 +119,16 @@ absl::StatusOr<uint64_t> WriteBundle(std::span<const uint8_t> host, std::span<co
       !status.ok()) {
     return status;
   }
+  const auto write = [&](uint64_t at, std::span<const uint8_t> piece) { return (*file)->WriteAt(at, piece); };
+  PagedWrites pages(trailer.artifact_offset, write);
   for (uint64_t at = 0; at < artifact.size(); at += kPiece) {
     const std::span<const uint8_t> piece = artifact.subspan(at, std::min(kPiece, artifact.size() - at));
-    if (absl::Status status = (*file)->WriteAt(trailer.artifact_offset + at, piece); !status.ok())
-      return status;
+    if (absl::Status status = pages.Append(piece); !status.ok()) return status;
     if (!progress(trailer.artifact_offset + at + piece.size(), total)) {
       return absl::CancelledError("writing the bundle was stopped");
     }
   }
+  if (absl::Status status = pages.Flush(); !status.ok()) return status;
   const std::span<const uint8_t> end(reinterpret_cast<const uint8_t*>(&trailer), sizeof trailer);
   if (absl::Status status = (*file)->WriteAt(total - sizeof trailer, end); !status.ok()) return status;
   if (absl::Status status = (*file)->Commit(total); !status.ok()) return status;

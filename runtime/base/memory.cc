@@ -10,7 +10,6 @@ namespace qrt {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr uint64_t kLargePage = 2 << 20;
 
 }  // namespace
 

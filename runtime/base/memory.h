@@ -10,6 +10,9 @@
 
 namespace qrt {
 
+// Of x86-64.
+inline constexpr uint64_t kLargePage = 2 << 20;
+
 // Asks the system for large pages behind [data, data + bytes): a hint. They cost what is not used of the last
 // of each array. Nothing where the bytes are few, or do not begin with a page.
 void PreferLargePages(const void* data, uint64_t bytes);
