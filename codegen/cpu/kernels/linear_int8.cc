@@ -1,7 +1,7 @@
 // linear with int8 activations.
 #include "codegen/cpu/kernels/linear_int8.h"
 
-#include "codegen/cpu/kernels/linear_panel.h"
+#include "codegen/cpu/kernels/panel_linear.h"
 
 namespace qk {
 namespace {

@@ -68,6 +68,7 @@ struct Panels {
   static constexpr int kWords = kWide ? 16 : 8;                          // of a chunk
   static constexpr bool kFactors = B::kHasScale && !kFolds && !kScaled;  // f32, of whole numbers
   static constexpr int kTileChunks = L::T.block / 32;
+  static_assert(LinearScratch::kPartColumns % (L::T.run * L::T.block) == 0);
   // Codes of panels for a matrix unit are signed: no sum needs a start.
   static constexpr bool kMatrix = Level::MatrixUnit::kRows > 0, kSigned = kMatrix || Dot::kSigned;
   static constexpr int kLow = kSigned ? 0 : B::kLow;
@@ -95,13 +96,33 @@ struct Panels {
 
   // Weights that are unpacked later: asked for with each chunk that is multiplied, as multiplying alone would
   // leave memory idle and unpacking would wait for it. Few rows feel it (8 rows, level v3, Zen 4: 1.4x of
-  // asking while they are unpacked for Q4_K and Q8_0, 1.6x for Q6_K).
+  // asking while they are unpacked for Q4_K and Q8_0, 1.6x for Q6_K). Those of a group, then of a second one.
   struct Coming {
-    const uint8_t *at, *end;
-    int64_t lines;
+    const uint8_t *at, *end, *second;
+    int64_t bytes, lines;
     QK_INLINE void ask(Coming& c) {
-      for (int64_t i = 0; i < c.lines && c.at < c.end; ++i, c.at += 64) prefetch_near(c.at);
+      for (int64_t i = 0; i < c.lines; ++i, c.at += 64) {
+        if (c.at >= c.end) {
+          if (!c.second) return;
+          c.at = c.second;
+          c.end = c.second + c.bytes;
+          c.second = nullptr;
+        }
+        prefetch_near(c.at);
+      }
     }
+  };
+
+  // Columns of the matrix, `columns` from `from` on, that panels have, with the sums of those before them:
+  // [groups][rows][16], where these are not all.
+  struct Part {
+    int64_t from, columns;
+    bool begins, ends;  // the matrix
+    float* sums;
+    __attribute__((always_inline)) const uint8_t* weights(const uint8_t* group) const {
+      return group + from / L::T.block * L::T.bytes();
+    }
+    __attribute__((always_inline)) int64_t bytes() const { return columns / L::T.block * L::T.bytes(); }
   };
 
   const L& t;
@@ -112,10 +133,12 @@ struct Panels {
   int32_t* starts;
   float* weighted;
   uint8_t *products, *wide;
+  float* sums;
   int64_t row_starts;  // of a row: numbers in either
 
-  QK_INLINE Panels make(const L& t, uint8_t* scratch) {
-    const LinearScratch place(B::kForm, t.k, t.terms, kCodes);
+  // Of at most as many columns.
+  QK_INLINE Panels make(const L& t, uint8_t* scratch, int64_t most_columns) {
+    const LinearScratch place(B::kForm, t.k, t.terms, kCodes, most_columns);
     return {t,
             place,
             scratch + place.panel,
@@ -123,7 +146,15 @@ struct Panels {
             reinterpret_cast<float*>(scratch + place.weighted),
             scratch + place.products,
             scratch + place.wide,
-            LinearScratch::Starts(B::kForm, t.k)};
+            reinterpret_cast<float*>(scratch + place.sums),
+            LinearScratch::Starts(B::kForm, place.columns)};
+  }
+
+  __attribute__((always_inline)) Part whole() const { return {0, t.k, true, true, nullptr}; }
+  // The columns from `from` on, of the group that is the nth of those that pass them together.
+  __attribute__((always_inline)) Part part(int64_t from, int64_t nth) const {
+    const int64_t left = t.k - from, columns = left < place.columns ? left : place.columns;
+    return {from, columns, from == 0, columns == left, sums + nth * place.SumsStride()};
   }
 
   __attribute__((always_inline)) void begin() const {
@@ -134,41 +165,43 @@ struct Panels {
   }
 
   // The group at w and, where `both`, the one behind it.
-  __attribute__((always_inline)) void unpack(const uint8_t* w, bool both) const {
-    unpack(w, panel);
-    if (both) unpack(w + t.group_bytes, panel + place.pair);
+  __attribute__((always_inline)) void unpack(const uint8_t* w, bool both, const Part& part) const {
+    unpack(w, panel, part);
+    if (both) unpack(w + t.group_bytes, panel + place.pair, part);
   }
-  __attribute__((always_inline)) void unpack(const uint8_t* w, uint8_t* to) const {
+  __attribute__((always_inline)) void unpack(const uint8_t* w, uint8_t* to, const Part& part) const {
     uint8_t* base = to + place.base_at;
-    for_each_tile<F>(w, t.k / L::T.block, [&](int64_t, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
-      if constexpr (B::kOneBase) {
-        unroll<kParts>([&](int p) QK_LAMBDA {
-          store<Float>(base + p * kLanes * 4, read_base<F>(PartFields{p}, header, 0));
-        });
-        base += 64;
-      }
-      for (int j = 0; j < kTileChunks; ++j, to += place.chunk) {
-        unroll<kParts>([&](int p) QK_LAMBDA {
-          uint8_t* at = to + p * kLanes * 4;
-          Words factors[2];
-          if constexpr (B::kHasScale) {
-            unroll<kSums>([&](int g)
-                              QK_LAMBDA { factors[g] = read_factors<F>(PartFields{p}, header, j, g); });
+    for_each_tile<F>(
+        part.weights(w), part.columns / L::T.block,
+        [&](int64_t, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
+          if constexpr (B::kOneBase) {
+            unroll<kParts>([&](int p) QK_LAMBDA {
+              store<Float>(base + p * kLanes * 4, read_base<F>(PartFields{p}, header, 0));
+            });
+            base += 64;
           }
-          for_each_word<F, kSigned>(body + j * L::T.chunk, p, [&](int, int word, Words codes) QK_LAMBDA {
-            // Four codes a lane, whose products stay within their bytes.
-            if constexpr (kFolds) codes *= factors[word >> 2];
-            if constexpr (kWide) {
-              store<Pairs>(at + word * 128, even_bytes((Pairs)codes));
-              store<Pairs>(at + word * 128 + 64, odd_bytes((Pairs)codes));
-            } else {
-              store<Words>(at + word * 64, codes);
-            }
-          });
-          unpack_scales(PartFields{p}, header, j, factors, at);
+          for (int j = 0; j < kTileChunks; ++j, to += place.chunk) {
+            unroll<kParts>([&](int p) QK_LAMBDA {
+              uint8_t* at = to + p * kLanes * 4;
+              Words factors[2];
+              if constexpr (B::kHasScale) {
+                unroll<kSums>([&](int g)
+                                  QK_LAMBDA { factors[g] = read_factors<F>(PartFields{p}, header, j, g); });
+              }
+              for_each_word<F, kSigned>(body + j * L::T.chunk, p, [&](int, int word, Words codes) QK_LAMBDA {
+                // Four codes a lane, whose products stay within their bytes.
+                if constexpr (kFolds) codes *= factors[word >> 2];
+                if constexpr (kWide) {
+                  store<Pairs>(at + word * 128, even_bytes((Pairs)codes));
+                  store<Pairs>(at + word * 128 + 64, odd_bytes((Pairs)codes));
+                } else {
+                  store<Words>(at + word * 64, codes);
+                }
+              });
+              unpack_scales(PartFields{p}, header, j, factors, at);
+            });
+          }
         });
-      }
-    });
   }
 
   // Both 16 bits of each lane.
@@ -193,12 +226,13 @@ struct Panels {
   }
 
   // The rows [first, end) as 16 bits.
-  __attribute__((always_inline)) void fill_wide(const uint8_t* x, int64_t first, int64_t end) const {
+  __attribute__((always_inline)) void fill_wide(const uint8_t* x, int64_t first, int64_t end,
+                                                const Part& part) const {
     typedef I16<16> Chunk;
     for (int64_t r = first; r < end; ++r) {
-      const uint8_t* codes = t.columns(x + r * t.row_bytes, 0).codes;
-      uint8_t* to = wide + (r - first) * LinearScratch::WideRowBytes(t.k);
-      for (int64_t col = 0; col < t.k; col += 32, to += 64) {
+      const uint8_t* codes = t.columns(x + r * t.row_bytes, part.from).codes;
+      uint8_t* to = wide + (r - first) * LinearScratch::WideRowBytes(place.columns);
+      for (int64_t col = 0; col < part.columns; col += 32, to += 64) {
         const Chunk v = load<Chunk>(codes + col);
         Chunk even = even_bytes(v), odd = odd_bytes(v);
         if (t.terms == 2) {
@@ -230,23 +264,52 @@ struct Panels {
 
   // What goes with the rows [first, end) for all panels: what their sums start with, what minima are
   // multiplied by.
-  __attribute__((always_inline)) void fill(const uint8_t* x, int64_t first, int64_t end) const {
-    if constexpr (kWide) fill_wide(x, first, end);
+  __attribute__((always_inline)) void fill(const uint8_t* x, int64_t first, int64_t end,
+                                           const Part& part) const {
+    if constexpr (kWide) fill_wide(x, first, end, part);
     if constexpr (kLow == 0 && !B::kHasMinimum) return;
     for (int64_t r = first; r < end; ++r) {
-      const Int8Columns row = t.columns(x + r * t.row_bytes, 0);
-      const int64_t at = (r - first) * row_starts;
-      for (int64_t i = 0; i < row_starts; ++i) {
-        const int64_t col = i / kSums * 32, g = i % kSums;
-        if constexpr (kWraps) {
-          starts[at + i] = pair_sums(row.codes + col + g * 16);
-        } else if constexpr (kScaled && kLow != 0) {
-          const uint8_t* sums = row.sums + col / 4;
-          starts[at + i] = (load32(sums) & 0xffff) | load32(sums + 4) << 16;
-        } else if constexpr (kLow != 0) {
-          starts[at + i] = kLow * t.x_sum(row, col, static_cast<int>(g));
+      const Int8Columns row = t.columns(x + r * t.row_bytes, part.from);
+      const int64_t at = (r - first) * row_starts, count = LinearScratch::Starts(B::kForm, part.columns);
+      int64_t i = 0;
+      if constexpr (!kScaled) {
+        if (t.terms == 1) {
+          for (; i + 8 <= count; i += 8) fill_eight(row, i, at + i);
         }
-        if constexpr (B::kHasMinimum) weighted[at + i] = t.x_weighted(row, col, static_cast<int>(g));
+      }
+      for (; i < count; ++i) fill_one(row, i, at + i);
+    }
+  }
+  // Of a row's numbers the ith, which goes to place `to`.
+  __attribute__((always_inline)) void fill_one(const Int8Columns& row, int64_t i, int64_t to) const {
+    const int64_t col = i / kSums * 32, g = i % kSums;
+    if constexpr (kWraps) {
+      starts[to] = pair_sums(row.codes + col + g * 16);
+    } else if constexpr (kScaled && kLow != 0) {
+      const uint8_t* sums = row.sums + col / 4;
+      starts[to] = (load32(sums) & 0xffff) | load32(sums + 4) << 16;
+    } else if constexpr (kLow != 0) {
+      starts[to] = kLow * t.x_sum(row, col, static_cast<int>(g));
+    }
+    if constexpr (B::kHasMinimum) weighted[to] = t.x_weighted(row, col, static_cast<int>(g));
+  }
+  // The same of eight, of a row of one term.
+  __attribute__((always_inline)) void fill_eight(const Int8Columns& row, int64_t i, int64_t to) const {
+    I32<8> sums;
+    if constexpr (kSums == 2) {
+      sums = load<I32<8>>(row.sums + 4 * i);
+    } else {
+      const I32<16> halves = load<I32<16>>(row.sums + 8 * i);
+      sums = halves.even + halves.odd;
+    }
+    if constexpr (kLow != 0) store<I32<8>>(starts + to, sums * kLow);
+    if constexpr (B::kHasMinimum) {
+      if constexpr (kSums == 1) {
+        store<F32<8>>(weighted + to, load<F32<8>>(row.weighted + 4 * i));
+      } else {
+        const F32<4> scales = load<F32<4>>(row.scales + 2 * i);
+        const F32<8> each = __builtin_shufflevector(scales, scales, 0, 0, 1, 1, 2, 2, 3, 3);
+        store<F32<8>>(weighted + to, each * to_float<8>(sums));
       }
     }
   }
@@ -257,32 +320,32 @@ struct Panels {
   }
 
   // Parts p, ... of the panel at `chunk`, with G panels also of that `second` bytes behind it, with the M
-  // rows at x; `first` is the number of the first of them in starts.
+  // rows at x; `first` is the number of the first of them in starts. acc: the sums of the columns before.
   __attribute__((always_inline)) Sums tile(const uint8_t* chunk, int64_t second, int p, const uint8_t* x,
-                                           int64_t first, Coming& coming) const {
-    const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, 0); };
+                                           int64_t first, const Part& part, const Sums& acc,
+                                           Coming& coming) const {
+    const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, part.from); };
     chunk += p * kLanes * 4;
-    return tiles(chunk, second, first, [&](const uint8_t* chunk, int64_t at, Sums& sums) QK_LAMBDA {
-      Coming::ask(coming);
-      Sums whole;
-      unroll<kDots>([&](int g) QK_LAMBDA {
-        Dot dot[M][V];
-        dots(chunk, second, row, first, at, g, dot);
-        add_scaled(
-            chunk + place.scale_at + g * 64, second, row, at, g,
-            [&](int m, int v) QK_LAMBDA { return Dot::end(dot[m][v]); }, whole, sums);
-      });
-    });
+    return tiles(chunk, second, first, part.columns, acc,
+                 [&](const uint8_t* chunk, int64_t at, Sums& sums) QK_LAMBDA {
+                   Coming::ask(coming);
+                   Sums whole;
+                   unroll<kDots>([&](int g) QK_LAMBDA {
+                     Dot dot[M][V];
+                     dots(chunk, second, row, first, at, g, dot);
+                     add_scaled(
+                         chunk + place.scale_at + g * 64, second, row, at, g,
+                         [&](int m, int v) QK_LAMBDA { return Dot::end(dot[m][v]); }, whole, sums);
+                   });
+                 });
   }
 
   // products(chunk, at, sums) adds what the chunk `chunk`, columns at, ... gives.
   template <class Products>
   __attribute__((always_inline)) Sums tiles(const uint8_t* chunk, int64_t second, int64_t first,
-                                            Products products) const {
-    Sums acc;
-    clear_sums(acc);
+                                            int64_t columns, Sums acc, Products products) const {
     const uint8_t* base = chunk + place.base_at;
-    for (int64_t at = 0; at < t.k; base += 64) {
+    for (int64_t at = 0; at < columns; base += 64) {
       const int64_t tile_at = at;
       const uint8_t* tile = chunk;
       Sums sums;
@@ -312,7 +375,7 @@ struct Panels {
   __attribute__((always_inline)) void dots(const uint8_t* chunk, int64_t second, Row row, int64_t first,
                                            int64_t at, int g, Dot (&dot)[M][V]) const {
     const auto codes_of = [&](int m) QK_LAMBDA {
-      return kWide ? wide + (first + m) * LinearScratch::WideRowBytes(t.k) : row(m).codes;
+      return kWide ? wide + (first + m) * LinearScratch::WideRowBytes(place.columns) : row(m).codes;
     };
     const auto begin = [&](auto value) QK_LAMBDA {
       unroll<M * V>([&](int i) QK_LAMBDA {
@@ -371,36 +434,37 @@ struct Panels {
   // turns later: what a tile stores can be read when it has left the processor's queue of stores, behind all
   // that came before it.
   __attribute__((always_inline)) Sums matrix_tile(const uint8_t* chunk, const uint8_t* x, int64_t first,
-                                                  Coming& coming) const {
-    const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, 0); };
+                                                  const Part& part, const Sums& acc, Coming& coming) const {
+    const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, part.from); };
     constexpr int64_t kAhead = LinearScratch::kProductTurns - 1;
     constexpr int64_t kTerm = kDots * Unit::kBytes;
     const auto made = [&](int64_t at) QK_LAMBDA {
       return products + at / 32 % LinearScratch::kProductTurns * (t.terms * kTerm);
     };
     const auto multiply = [&](const uint8_t* weights, int64_t at) QK_LAMBDA {
-      if (at >= t.k) return;
+      if (at >= part.columns) return;
       __builtin_assume(at >= 0);  // divided by shifting
       Unit::multiply(weights, row(0).codes + at, t.row_bytes, made(at));
       if (t.terms == 2) Unit::multiply(weights, row(0).codes + at + t.k, t.row_bytes, made(at) + kTerm);
     };
     for (int64_t i = 0; i < kAhead; ++i) multiply(chunk + i * place.chunk, i * 32);
-    return tiles(chunk, 0, first, [&](const uint8_t* chunk, int64_t at, Sums& sums) QK_LAMBDA {
-      Coming::ask(coming);
-      multiply(chunk + kAhead * place.chunk, at + kAhead * 32);
-      Sums whole;
-      unroll<kDots>([&](int g) QK_LAMBDA {
-        add_scaled(
-            chunk + place.scale_at + g * 64, 0, row, at, g,
-            [&](int m, int v) QK_LAMBDA {
-              __builtin_assume(at >= 0);
-              const uint8_t* from = made(at) + g * Unit::kBytes + m * 64 + v * kLanes * 4;
-              const Words dot = load<Words>(from);
-              return t.terms == 2 ? (dot << kTermBits) + load<Words>(from + kTerm) : dot;
-            },
-            whole, sums);
-      });
-    });
+    return tiles(chunk, 0, first, part.columns, acc,
+                 [&](const uint8_t* chunk, int64_t at, Sums& sums) QK_LAMBDA {
+                   Coming::ask(coming);
+                   multiply(chunk + kAhead * place.chunk, at + kAhead * 32);
+                   Sums whole;
+                   unroll<kDots>([&](int g) QK_LAMBDA {
+                     add_scaled(
+                         chunk + place.scale_at + g * 64, 0, row, at, g,
+                         [&](int m, int v) QK_LAMBDA {
+                           __builtin_assume(at >= 0);
+                           const uint8_t* from = made(at) + g * Unit::kBytes + m * 64 + v * kLanes * 4;
+                           const Words dot = load<Words>(from);
+                           return t.terms == 2 ? (dot << kTermBits) + load<Words>(from + kTerm) : dot;
+                         },
+                         whole, sums);
+                   });
+                 });
   }
 
   // dot(m, v): integer sum g, which goes with the scale at `scales`. whole: a chunk's number for each output,
@@ -447,94 +511,89 @@ struct Panels {
   struct Products {
     Float sums[2][M][kEach];
   };
+  // Where vector v of row m of a panel's sums lies, parts p, ...; the second panel's are a stride behind.
+  __attribute__((always_inline)) float* sums_at(const Part& part, int64_t panel, int p, int64_t row,
+                                                int v) const {
+    return part.sums + panel * place.SumsStride() + row * 16 + (p + v) * kLanes;
+  }
+  // What the columns before gave for the M rows from `first` on, of the panels from the nth on.
+  __attribute__((always_inline)) Sums before(const Part& part, int64_t nth, bool second, int p,
+                                             int64_t first) const {
+    Sums acc;
+    if (part.begins) {
+      clear_sums(acc);
+    } else {
+      unroll<M * V>([&](int i) QK_LAMBDA {
+        const int m = i / V, v = i % V;
+        const int64_t panel = nth + (second ? v / kEach : 0);
+        acc.v[m][v] = load<Float>(sums_at(part, panel, p, first + m, v % kEach));
+      });
+    }
+    return acc;
+  }
   __attribute__((always_inline)) Products multiply(int p, const uint8_t* xr, int64_t first, bool second,
-                                                   Coming& coming) const {
+                                                   const Part& part, Coming& coming) const {
     Products products;
     if constexpr (G == 2) {
-      const Sums both = tile(panel, second ? place.pair : 0, p, xr, first, coming);
+      const Sums both =
+          tile(panel, second ? place.pair : 0, p, xr, first, part, before(part, 0, second, p, first), coming);
       unroll<M * V>([&](int i) QK_LAMBDA {
         const int m = i / V, v = i % V;
         products.sums[v / kEach][m][v % kEach] = both.v[m][v];
       });
     } else {
       for (int64_t j = 0; j < (second ? 2 : 1); ++j) {
+        const Sums acc = before(part, j, false, p, first);
         Sums one;
         if constexpr (kMatrix) {
-          one = matrix_tile(panel + j * place.pair, xr, first, coming);
+          one = matrix_tile(panel + j * place.pair, xr, first, part, acc, coming);
         } else {
-          one = tile(panel + j * place.pair, 0, p, xr, first, coming);
+          one = tile(panel + j * place.pair, 0, p, xr, first, part, acc, coming);
         }
         unroll<M * V>([&](int i) QK_LAMBDA { products.sums[j][i / V][i % V] = one.v[i / V][i % V]; });
       }
     }
     return products;
   }
+  // Keeps them for the next columns.
+  __attribute__((always_inline)) void keep(const Part& part, int p, int64_t first, int64_t skip, bool both,
+                                           const Products& products) const {
+    for (int64_t j = 0; j < (both ? 2 : 1); ++j) {
+      unroll<M>([&](int m) QK_LAMBDA {
+        if (m < skip) return;
+        unroll<kEach>([&](int v) QK_LAMBDA {
+          store<Float>(sums_at(part, j, p, first + m, v), products.sums[j][m][v]);
+        });
+      });
+    }
+  }
 
   // The panel, or `both`, with rows [begin, end); `first`'s starts are at starts[0]. What is left of less
-  // than a tile is taken with rows that stand already, from `first` on: store(p, at, skip, products) is for
-  // parts p, ... of the rows at, at + 1, ..., of which the first `skip` stand. `next`: the group, or both,
-  // that is unpacked next; those behind it are asked for.
+  // than a tile is taken with rows that stand already, from `first` on: with a matrix's last columns
+  // store(p, at, skip, products) is for parts p, ... of the rows at, at + 1, ..., of which the first `skip`
+  // stand. `coming`: the group, or both, that is unpacked after the next; it is asked for.
   template <class Store>
   __attribute__((always_inline)) void rows(const uint8_t* x, int64_t first, int64_t begin, int64_t end,
-                                           bool both, const uint8_t* next, Store store) const {
-    const int64_t bytes = (both ? 2 : 1) * t.group_bytes;
+                                           bool both, const Part& part, const uint8_t* next,
+                                           Store store) const {
+    const int64_t bytes = part.bytes();
     const int64_t tiles = (end - begin + M - 1) / M * (kParts / kEach) * (both && G == 1 ? 2 : 1);
-    Coming coming = {next + bytes, next + 2 * bytes, bytes / (tiles * (t.k / 32) * 64) + 1};
+    Coming coming = {next, next + bytes, both ? next + t.group_bytes : nullptr, bytes,
+                     (both ? 2 : 1) * bytes / (tiles * (part.columns / 32) * 64) + 1};
     for (int64_t r = begin; r < end; r += M) {
       const int64_t at = r + M <= end ? r : end - M;
       unroll<kParts / kEach>([&](int i) QK_LAMBDA {
-        store(i * kEach, at, r - at, multiply(i * kEach, x + at * t.row_bytes, at - first, both, coming));
+        const int p = i * kEach;
+        const Products products = multiply(p, x + at * t.row_bytes, at - first, both, part, coming);
+        if (part.ends) {
+          store(p, at, r - at, products);
+        } else {
+          keep(part, p, at - first, r - at, both, products);
+        }
       });
     }
   }
 };
-
-// Parts p, ... of M rows of outputs from y on, of which the first `skip` stand already. `up`: the sums that
-// go with `sums` in a SwiGLU.
-template <int M, int N>
-QK_INLINE void store_panel(const Epilogue& e, const Float (&sums)[M][N], const Float (&up)[M][N], float* y,
-                           int64_t ld, int64_t skip) {
-  unroll<M>([&](int m) QK_LAMBDA {
-    if (m < skip) return;
-    unroll<N>([&](int v) QK_LAMBDA {
-      float* to = y + m * ld + v * kLanes;
-      Float sum = Epilogue::scaled(sums[m][v], e.scale);
-      if (e.kind == QK_Epilogue_Add) sum = load<Float>(to) + sum;
-      if (e.kind == QK_Epilogue_Swiglu) sum = silu<kLanes>(sum) * Epilogue::scaled(up[m][v], e.up_scale);
-      store<Float>(to, sum);
-    });
-  });
-}
-
-// Work items [a.begin, a.end) for all rows, at least a tile.
-template <PanelCodes kCodes, Format F>
-QK_INLINE void panel_linear(const Int8Linear<F>& t, const linear_args& a) {
-  typedef Panels<F, kCodes> P;
-  const P panels = P::make(t, a.scratch);
-  const Epilogue epilogue = {a.epilogue, a.scale, a.up_scale};
-  const bool swiglu = a.epilogue == QK_Epilogue_Swiglu;
-  const int64_t together = swiglu ? 1 : P::groups(a.n_rows * t.row_bytes);  // items
-  const int64_t ld = (a.n + 15) & ~int64_t{15};
-  panels.begin();
-  for (int64_t r0 = 0; r0 < a.n_rows; r0 += panels.place.rows) {
-    const int64_t end = r0 + panels.place.rows < a.n_rows ? r0 + panels.place.rows : a.n_rows;
-    const int64_t first = end - r0 < P::M ? end - P::M : r0;
-    panels.fill(a.xq, first, end);
-    for (int64_t g = a.begin; g < a.end; g += together) {
-      const bool both = swiglu || (together == 2 && g + 1 < a.end);
-      const uint8_t* w = a.w + (swiglu ? 2 * g : g) * t.group_bytes;
-      panels.unpack(w, both);
-      panels.rows(a.xq, first, r0, end, both, w + (both ? 2 : 1) * t.group_bytes,
-                  [&](int p, int64_t at, int64_t skip, const auto& products) QK_LAMBDA {
-                    float* y = a.y + at * ld + g * 16 + p * kLanes;
-                    const auto& sums = products.sums;
-                    store_panel(epilogue, sums[0], sums[1], y, ld, skip);
-                    if (both && !swiglu) store_panel(epilogue, sums[1], sums[1], y + 16, ld, skip);
-                  });
-    }
-  }
-  panels.end();
-}
 
 }  // namespace qk
 

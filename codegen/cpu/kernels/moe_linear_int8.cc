@@ -49,17 +49,18 @@ struct ExpertPanels {
                      int64_t item, const Uses& all, const Epilogue& epilogue, int64_t g0, int64_t g1) {
     const bool add = a.epilogue == QK_Epilogue_Add, swiglu = a.epilogue == QK_Epilogue_Swiglu;
     const ExpertScratch place(BlockFormat<F>::kForm, a.k, kPanelCodes<F, 1>);
-    const P panels = P::make(e.to, a.scratch);
+    const P panels = P::make(e.to, a.scratch, a.k);
+    const auto part = panels.whole();
     uint8_t* rows = a.scratch + place.gathered;
     auto* targets = reinterpret_cast<Target*>(a.scratch + place.targets);
     panels.begin();
     for (int64_t at = all.begin; at < all.end; at += place.panels.rows) {
       const int64_t end = at + place.panels.rows < all.end ? at + place.panels.rows : all.end;
       const int64_t count = e.gather(a, x, at, end, rows, targets);
-      panels.fill(rows, 0, count);
+      panels.fill(rows, 0, count, part);
       for (int64_t g = g0; g < g1; ++g) {
-        panels.unpack(w + g * item, swiglu);
-        panels.rows(rows, 0, 0, count, swiglu, w + (g + 1) * item,
+        panels.unpack(w + g * item, swiglu, part);
+        panels.rows(rows, 0, 0, count, swiglu, part, w + (g + 2) * item,
                     [&](int p, int64_t first, int64_t skip, const auto& products) QK_LAMBDA {
                       for (int64_t m = skip; m < P::M && first + m < end - at; ++m) {
                         const Target& target = targets[first + m];

@@ -45,6 +45,9 @@ constexpr int64_t ScratchArray(int64_t floats) {
 // kWide, of levels that multiply pairs of 16 bits faster than bytes: codes i16 [8 words][even, odd
 // columns][16][2], and `wide` i16 [rows][k / 32][even, odd columns][8 words][2]: the rows, their terms
 // joined.
+//
+// Where a panel has only some of the columns (kPartColumns), those of its rows lie with it in the first-level
+// cache; `sums` f32 [kPartGroups][rows][16] are what earlier columns gave.
 enum class PanelCodes { kBytes, kScaled, kWide };
 
 // Enough for any kind of codes: which of them a level takes is its own.
@@ -65,30 +68,50 @@ struct LinearScratch {
   static constexpr int64_t kRowsTogether = 16;  // a multiple of every level's tile
   static constexpr int64_t kProducts = 16 * layouts::kGroupRows;  // of 16 rows
   static constexpr int64_t kProductTurns = 4;                     // a power of two
+  // Columns up to which a panel has all of them, and of the parts of more.
+  static constexpr int64_t kWholeColumns = 1024;
+  static constexpr int64_t kPartColumns = 512;  // a multiple of every run of tiles
+  // Rows that lie a power of two apart still find room in the second-level cache.
+  static constexpr int64_t kPartRows = 256;
+  static constexpr int64_t kPartGroups = 16;  // that pass some columns before the next
 
+  int64_t columns;                    // of a panel
   int64_t scale_at, shift_at, chunk;  // bytes in a chunk, and of one
   int64_t base_at;                    // in a panel
   int64_t rows;                       // that are taken together
   int64_t panel, pair;                // offsets
-  // The first two of at most as many rows and a tile, `wide` too.
-  int64_t starts, weighted, products, wide, bytes;
-  constexpr LinearScratch(const PlainForm& form, int64_t k, int64_t terms, PanelCodes codes)
-      : scale_at((codes == PanelCodes::kWide ? 16 : 8) * layouts::kVectorBytes),
+  // The first two of at most as many rows and a tile, `wide` and `sums` too.
+  int64_t starts, weighted, products, wide, sums, bytes;
+  constexpr LinearScratch(const PlainForm& form, int64_t k, int64_t terms, PanelCodes codes,
+                          int64_t most_columns)
+      : columns(k < most_columns ? k : most_columns),
+        scale_at((codes == PanelCodes::kWide ? 16 : 8) * layouts::kVectorBytes),
         shift_at(scale_at + layouts::kVectorBytes * Sums(form)),
         chunk(shift_at + layouts::kVectorBytes * Shifts(form, codes)),
-        base_at(k / layouts::kChunkColumns * chunk),
-        rows(RowsTogether(codes == PanelCodes::kWide ? WideRowBytes(k) : layouts::Int8RowBytes(terms * k))),
+        base_at(columns / layouts::kChunkColumns * chunk),
+        rows(columns < k ? kPartRows
+                         : RowsTogether(codes == PanelCodes::kWide ? WideRowBytes(k)
+                                                                   : layouts::Int8RowBytes(terms * k))),
         panel(0),
-        pair(base_at + (form.bases() == 1 ? k / form.block * layouts::kVectorBytes : 0)),
+        pair(base_at + (form.bases() == 1 ? columns / form.block * layouts::kVectorBytes : 0)),
         starts(2 * pair),
-        weighted(starts + ScratchArray((rows + kRowsTogether) * Starts(form, k))),
+        weighted(starts + ScratchArray(MostRows() * Starts(form, columns))),
         products(weighted + (form.minimum == Minimum::kNone ? 0 : weighted - starts)),
         wide(products + ScratchArray(kProductTurns * terms * Sums(form) * kProducts)),
-        bytes(wide + (codes == PanelCodes::kWide ? (rows + kRowsTogether) * WideRowBytes(k) : 0)) {}
+        sums(wide + (codes == PanelCodes::kWide ? MostRows() * WideRowBytes(columns) : 0)),
+        bytes(sums + (columns < k ? ScratchArray(kPartGroups * SumsStride()) : 0)) {}
 
   static constexpr int64_t Bytes(const PlainForm& form, int64_t k, int64_t terms) {
-    return MostBytes([&](PanelCodes codes) { return LinearScratch(form, k, terms, codes).bytes; });
+    return MostBytes([&](PanelCodes codes) {
+      const int64_t whole = LinearScratch(form, k, terms, codes, k).bytes;
+      const int64_t parts = LinearScratch(form, k, terms, codes, kPartColumns).bytes;
+      return whole > parts ? whole : parts;
+    });
   }
+
+  constexpr int64_t MostRows() const { return rows + kRowsTogether; }
+  // Floats from a group's sums to the next one's.
+  constexpr int64_t SumsStride() const { return MostRows() * layouts::kGroupRows; }
 
   static constexpr int64_t Sums(const PlainForm& form) { return form.columns_per_scale == 16 ? 2 : 1; }
   static constexpr int64_t Shifts(const PlainForm& form, PanelCodes codes) {
@@ -116,7 +139,7 @@ struct ExpertScratch {
   LinearScratch panels;
   int64_t gathered, targets, bytes;  // offsets; of panels.rows each
   constexpr ExpertScratch(const PlainForm& form, int64_t k, PanelCodes codes)
-      : panels(form, k, 1, codes),
+      : panels(form, k, 1, codes, k),
         gathered(panels.bytes),
         targets(gathered + panels.rows * layouts::Int8RowBytes(k)),
         bytes(targets + ScratchArray(panels.rows * static_cast<int64_t>(sizeof(Target) / 4))) {}

@@ -361,6 +361,79 @@ TEST_P(KernelLinear, ManyRows) {
 }
 
 // A flag that the processor is never asked for would have its level skipped on every machine.
+// More columns than unpacked weights have at a time, in groups of which some pass the first of them before
+// others do, and more rows than pass them together, less than a tile among the last: an output is what its
+// row alone gets, which takes the columns in one go.
+TEST_P(KernelLinear, ColumnsInParts) {
+  const bool emulated = !missing_cpu_flag(GetParam()).empty();
+  struct Shape {
+    int64_t k, n, rows, epilogue;
+  };
+  constexpr int64_t kParts = LinearScratch::kWholeColumns + LinearScratch::kPartColumns;
+  constexpr int64_t kOutputs = (LinearScratch::kPartGroups + 3) * 16;
+  const int64_t terms_of[] = {QK_Numerics_Int8, QK_Numerics_Int8x2};
+  uint32_t seed = 4000;
+  for (const FormatKernels& f : format_kernels(*k)) {
+    if (!f.int8) continue;
+    const bool often = f.format == Format::Q4_K || f.format == Format::Q6_K || f.format == Format::Q8_0;
+    std::vector<Shape> shapes = {{kParts + 256, kOutputs, 27, QK_Epilogue_Add},
+                                 {kParts, kOutputs / 2 + 5, 35, QK_Epilogue_Swiglu}};
+    if (emulated) {
+      // An instruction is a signal: the format with the most of them.
+      if (f.format != Format::Q6_K) continue;
+      shapes = {{LinearScratch::kWholeColumns + 256, 20, 19, QK_Epilogue_Add}};
+    }
+    if (often && !emulated) {
+      shapes.push_back({kParts + 256, kOutputs, LinearScratch::kPartRows + 3, QK_Epilogue_Store});
+    }
+    if (f.format == Format::Q8_0) shapes.push_back({kParts + 96, 40, 33, QK_Epilogue_Store});
+    for (const Shape& s : shapes) {
+      for (const int64_t numerics : terms_of) {
+        const int64_t terms = numerics == QK_Numerics_Int8x2 ? 2 : 1;
+        SCOPED_TRACE(f.name + ", k " + std::to_string(s.k) + ", n " + std::to_string(s.n) + ", rows " +
+                     std::to_string(s.rows) + ", terms " + std::to_string(terms));
+        const bool swiglu = s.epilogue == QK_Epilogue_Swiglu;
+        const Problem p = make_problem(*k, f.format, s.k, s.n, s.rows, swiglu, seed++);
+        const int64_t stride = Int8RowBytes(terms * p.k), ld = p.ld();
+        Guarded<uint8_t> xq(static_cast<size_t>(p.rows * stride));
+        quantize_args quantize = {.cols = p.k, .x = p.x.data(), .n_rows = p.rows, .begin = 0, .end = p.rows};
+        (terms == 2 ? quantize.out_q2 : quantize.out_q) = xq.data();
+        k->qk_quantize(&quantize);
+        Guarded<uint8_t> scratch = scratch_for(f.format, p.k, terms);
+        const auto run = [&](int64_t row0, int64_t rows, float* y, int64_t begin, int64_t end) {
+          const linear_args args = {.format = static_cast<int64_t>(f.format),
+                                    .numerics = numerics,
+                                    .k = p.k,
+                                    .n = p.n,
+                                    .epilogue = s.epilogue,
+                                    .rows = QK_RowsFrom_Rows,
+                                    .xq = xq.data() + row0 * stride,
+                                    .w = p.packed.data(),
+                                    .y = y,
+                                    .scratch = scratch.data(),
+                                    .read_ahead = 4096,
+                                    .n_rows = rows,
+                                    .begin = begin,
+                                    .end = end};
+          f.int8(&args);
+        };
+        const Guarded<float> before = Random(seed).guarded(static_cast<size_t>(p.rows * ld));
+        Guarded<float> y = Guarded<float>::copy_of(before), split = Guarded<float>::copy_of(before);
+        run(0, p.rows, y.data(), 0, p.groups());
+        for (int64_t r = 0; r < p.rows; r += r + 5 < p.rows ? 5 : 1) {
+          Guarded<float> one(static_cast<size_t>(ld));
+          std::copy(before.data() + r * ld, before.data() + (r + 1) * ld, one.begin());
+          run(r, 1, one.data(), 0, p.groups());
+          ASSERT_TRUE(same_bits(one.data(), y.data() + r * ld, ld)) << "row " << r << " alone";
+        }
+        run(0, p.rows, split.data(), 0, 1);
+        run(0, p.rows, split.data(), 1, p.groups());
+        ASSERT_TRUE(same_bits(split.data(), y.data(), y.size())) << "the first group in a call of its own";
+      }
+    }
+  }
+}
+
 TEST(KernelLevels, EveryFlagIsOneThatCanBeFound) {
   for (Isa isa : all_levels()) {
     std::istringstream flags{std::string(isa_info(isa).cpu_flags)};

@@ -16,6 +16,8 @@ struct Avx2 {
   // half as often from beyond a second-level cache of 512 KiB (512 rows, two threads of a Zen 3: Q4_K 1.17x
   // of one group at a time, k 1024, and 1.05x, k 3584). 0: never.
   static constexpr int64_t kPanelPairs = 256 << 10;
+  // Whether matrices of many columns pass in parts, whose panels stay in the first-level cache.
+  static constexpr bool kPanelParts = false;
   // Rows from which unpacking weights once for all pays, by the format's highest code and the rows' terms.
   static constexpr int panel_rows(int, int) { return 8; }
   // Rows of an expert for which its weights are unpacked once, not for each tile of rows. 0: never.

@@ -17,6 +17,7 @@ struct Avx512 : Avx2 {
                    : PanelShape{.rows = 4, .vectors = 2, .panels = 2};
   }
   static constexpr int64_t kPanelPairs = 0;  // a Zen 4's second-level cache holds the rows
+  static constexpr bool kPanelParts = true;
   // Tiles of 8 rows need no unpacking (Zen 4, weights in memory: 16 rows Q4_K 1.07x, Q6_K 1.07x; 24 rows
   // Q4_K 1.05x, Q6_K 0.9x, Q8_0 0.7x).
   static constexpr int panel_rows(int, int) { return 24; }

@@ -13,6 +13,7 @@ struct Level {
   static constexpr int kStreams = 1;
   static constexpr PanelShape panel(bool) { return {.rows = 2, .vectors = 2, .panels = 1}; }
   static constexpr int64_t kPanelPairs = 0;  // not measured
+  static constexpr bool kPanelParts = false;
   // 8 rows, weights in memory, Zen 4: 1.1x (Q4_K) to 1.35x (Q6_K); 4 rows: 1.0x to 1.1x.
   static constexpr int panel_rows(int, int) { return 8; }
   // Bytes would be widened each time.
