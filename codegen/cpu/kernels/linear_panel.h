@@ -571,14 +571,14 @@ struct Panels {
   // The panel, or `both`, with rows [begin, end); `first`'s starts are at starts[0]. What is left of less
   // than a tile is taken with rows that stand already, from `first` on: with a matrix's last columns
   // store(p, at, skip, products) is for parts p, ... of the rows at, at + 1, ..., of which the first `skip`
-  // stand. `coming`: the group, or both, that is unpacked after the next; it is asked for.
+  // stand. after_next: the group, or both, that is unpacked then; it is asked for.
   template <class Store>
   __attribute__((always_inline)) void rows(const uint8_t* x, int64_t first, int64_t begin, int64_t end,
-                                           bool both, const Part& part, const uint8_t* next,
+                                           bool both, const Part& part, const uint8_t* after_next,
                                            Store store) const {
     const int64_t bytes = part.bytes();
     const int64_t tiles = (end - begin + M - 1) / M * (kParts / kEach) * (both && G == 1 ? 2 : 1);
-    Coming coming = {next, next + bytes, both ? next + t.group_bytes : nullptr, bytes,
+    Coming coming = {after_next, after_next + bytes, both ? after_next + t.group_bytes : nullptr, bytes,
                      (both ? 2 : 1) * bytes / (tiles * (part.columns / 32) * 64) + 1};
     for (int64_t r = begin; r < end; r += M) {
       const int64_t at = r + M <= end ? r : end - M;
