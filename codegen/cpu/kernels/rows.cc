@@ -37,10 +37,7 @@ QK_EXPORT void qk_norm(const norm_args* args) {
     }
     const auto normed = [&](int64_t c)
                             QK_LAMBDA { return (loadf<16>(v + c) * scale) * loadf<16>(weight + c); };
-    if (a.out_q) {
-      uint8_t* q = a.out_q + r * Int8RowBytes(cols);
-      for (int64_t c = 0; c < cols; c += 32) quantize32(normed(c), normed(c + 16), q, cols, c);
-    }
+    if (a.out_q) quantize_row(normed, a.out_q + r * Int8RowBytes(cols), cols);
     if (a.out_q2) {
       uint8_t* q = a.out_q2 + r * Int8RowBytes(2 * cols);
       for (int64_t c = 0; c < cols; c += 32) quantize32_twice(normed(c), normed(c + 16), q, cols, c);
@@ -56,8 +53,8 @@ QK_EXPORT void qk_quantize(const quantize_args* args) {
   for (int64_t r = a.begin; r < a.end; ++r) {
     const float* v = a.x + r * cols;
     if (a.out_q) {
-      uint8_t* q = a.out_q + r * Int8RowBytes(cols);
-      for (int64_t c = 0; c < cols; c += 32) quantize32(loadf<16>(v + c), loadf<16>(v + c + 16), q, cols, c);
+      quantize_row([&](int64_t c) QK_LAMBDA { return loadf<16>(v + c); }, a.out_q + r * Int8RowBytes(cols),
+                   cols);
     }
     if (a.out_q2) {
       uint8_t* q = a.out_q2 + r * Int8RowBytes(2 * cols);

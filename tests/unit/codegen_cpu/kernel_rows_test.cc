@@ -54,14 +54,15 @@ std::vector<uint8_t> quantized(const float* x, int64_t k) {
 }
 
 TEST_P(KernelRows, Quantize) {
-  for (int64_t cols : {32, 64, 96, 1024}) {
-    const int64_t rows = 6;
+  for (int64_t cols : {32, 64, 96, 224, 1024}) {
+    const int64_t rows = 7;
     auto x = Random(1).guarded(static_cast<size_t>(rows * cols));
     for (int64_t c = 0; c < cols; ++c) {
       x[cols + c] = 0.f;
       x[2 * cols + c] = c % 32 == 5 ? -4e-43f : 1e-44f;    // subnormal scale
       x[3 * cols + c] = static_cast<float>(c % 7) - 3.5f;  // ties
       x[4 * cols + c] *= 1e30f;
+      x[5 * cols + c] *= std::pow(1e-9f, static_cast<float>(c / 32 % 7));  // each block another, down to zero
     }
     Guarded<uint8_t> q(static_cast<size_t>(rows * Int8RowBytes(cols)));
     RunInTwo(k->qk_quantize,
@@ -127,7 +128,7 @@ TEST_P(KernelRows, QuantizeInTwoTerms) {
 
 // No code says that a value is none: the scale of its block does, so that all that meets it is none.
 TEST_P(KernelRows, WhatIsNoNumberMakesItsBlocksScaleNone) {
-  const int64_t cols = 64, rows = 32;
+  const int64_t blocks = 6, cols = blocks * 32, rows = 32;  // of which four are made together
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
                           -std::numeric_limits<float>::infinity()}) {
     auto x = Random(6).guarded(static_cast<size_t>(rows * cols));
@@ -139,11 +140,11 @@ TEST_P(KernelRows, WhatIsNoNumberMakesItsBlocksScaleNone) {
       (terms == 1 ? args.out_q : args.out_q2) = q.data();
       RunInTwo(k->qk_quantize, args, 7);
       for (int64_t r = 0; r < rows; ++r) {
-        float scales[4];
+        float scales[2 * blocks];
         std::memcpy(scales, q.data() + r * Int8RowBytes(columns) + layouts::Int8ScalesAt(columns),
-                    static_cast<size_t>(8 * terms));
-        for (int64_t b = 0; b < 2 * terms; ++b) {
-          ASSERT_EQ(std::isfinite(scales[b]), b % 2 == 0)
+                    static_cast<size_t>(4 * blocks * terms));
+        for (int64_t b = 0; b < blocks * terms; ++b) {
+          ASSERT_EQ(std::isfinite(scales[b]), b % blocks != 1)
               << bad << " at place " << r << ", " << terms << " terms, scale " << b << " is " << scales[b];
         }
       }
