@@ -115,16 +115,6 @@ QK_INLINE void conv_keep(const Conv& conv, int64_t channel, int64_t n) {
   }
 }
 
-// The sums of the lanes of each of four vectors, in the tree of reduce_add.
-QK_INLINE F32<4> reduce_add(const F32<8> (&v)[4]) {
-  const auto pair = [&](int at) QK_LAMBDA {
-    const F32<4> a = v[at].lo + v[at].hi, b = v[at + 1].lo + v[at + 1].hi;
-    return __builtin_shufflevector(a, b, 0, 1, 4, 5) + __builtin_shufflevector(a, b, 2, 3, 6, 7);
-  };
-  const F32<4> a = pair(0), b = pair(2);
-  return __builtin_shufflevector(a, b, 0, 2, 4, 6) + __builtin_shufflevector(a, b, 1, 3, 5, 7);
-}
-
 // kk, kq[0..4) = products of four rows of n floats at k with a token's key and query, of T tokens, whose rows
 // follow each other: many sums at once, for one waits for each of its additions. A sum has eight lanes, of
 // key and query together.
@@ -151,8 +141,9 @@ QK_INLINE void products(const float* k, const float* key, const float* query, in
       by_key[i] = sums[t][i].lo;
       by_query[i] = sums[t][i].hi;
     });
-    store<F32<4>>(kk + t * kBlock, reduce_add(by_key));
-    store<F32<4>>(kq + t * kBlock, reduce_add(by_query));
+    const auto sum = [](auto a, auto b) QK_LAMBDA { return a + b; };
+    store<F32<4>>(kk + t * kBlock, join_lanes(by_key, sum));
+    store<F32<4>>(kq + t * kBlock, join_lanes(by_query, sum));
   });
 }
 

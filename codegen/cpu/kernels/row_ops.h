@@ -73,19 +73,21 @@ QK_INLINE void quantize32(F32<16> v0, F32<16> v1, uint8_t* row, int64_t k, int64
   quantize32(v0, v1, scale32(v0, v1), row, k, c);
 }
 
-// Of each of four vectors' lanes the largest, the sum of whole numbers: in any order the same.
+// The lanes of each of four vectors joined, in the tree of reduce_add.
 template <class Join>
-QK_INLINE F32<4> join_lanes(const F32<16>* v, Join join) {
-  const auto four = [&](int i) QK_LAMBDA {
-    const F32<8> half = join(v[i].lo, v[i].hi);
-    return join(half.lo, half.hi);
-  };
+QK_INLINE F32<4> join_lanes(const F32<8> (&v)[4], Join join) {
   const auto pair = [&](int i) QK_LAMBDA {
-    const F32<4> a = four(i), b = four(i + 1);
+    const F32<4> a = join(v[i].lo, v[i].hi), b = join(v[i + 1].lo, v[i + 1].hi);
     return join(__builtin_shufflevector(a, b, 0, 1, 4, 5), __builtin_shufflevector(a, b, 2, 3, 6, 7));
   };
   const F32<4> a = pair(0), b = pair(2);
   return join(__builtin_shufflevector(a, b, 0, 2, 4, 6), __builtin_shufflevector(a, b, 1, 3, 5, 7));
+}
+template <class Join>
+QK_INLINE F32<4> join_lanes(const F32<16>* v, Join join) {
+  F32<8> halves[4];
+  unroll<4>([&](int i) QK_LAMBDA { halves[i] = join(v[i].lo, v[i].hi); });
+  return join_lanes(halves, join);
 }
 
 // quantize32 of the 128 columns at column c, of which values(column) are 16: an operation of all four blocks

@@ -124,6 +124,34 @@ RunFn runner(const Problem& p, const FormatKernels& f, bool int8) {
   };
 }
 
+// The same of int8 rows with as many terms as `numerics` says.
+RunFn terms_runner(const Kernels& kernels, const Problem& p, const FormatKernels& f, int64_t numerics) {
+  const int64_t terms = numerics == QK_Numerics_Int8x2 ? 2 : 1, stride = Int8RowBytes(terms * p.k);
+  auto xq = std::make_shared<Guarded<uint8_t>>(static_cast<size_t>(p.rows * stride));
+  quantize_args quantize = {.cols = p.k, .x = p.x.data(), .n_rows = p.rows, .begin = 0, .end = p.rows};
+  (terms == 2 ? quantize.out_q2 : quantize.out_q) = xq->data();
+  kernels.qk_quantize(&quantize);
+  auto scratch = std::make_shared<Guarded<uint8_t>>(scratch_for(f.format, p.k, terms));
+  return [&p, &f, numerics, stride, xq, scratch](int64_t row0, int64_t rows, float* y, int64_t epilogue,
+                                                 int64_t begin, int64_t end) {
+    const linear_args args = {.format = static_cast<int64_t>(f.format),
+                              .numerics = numerics,
+                              .k = p.k,
+                              .n = p.n,
+                              .epilogue = epilogue,
+                              .rows = QK_RowsFrom_Rows,
+                              .xq = xq->data() + row0 * stride,
+                              .w = p.packed.data(),
+                              .y = y,
+                              .scratch = scratch->data(),
+                              .read_ahead = 4096,
+                              .n_rows = rows,
+                              .begin = begin,
+                              .end = end};
+    f.int8(&args);
+  };
+}
+
 double silu(double v) {
   return v / (1 + std::exp(-v));
 }
@@ -257,34 +285,13 @@ TEST_P(KernelLinear, RowsOfTwoTerms) {
     if (!f.int8) continue;
     SCOPED_TRACE(f.name);
     Problem p = make_problem(*k, f.format, 512, 40, 27, false, seed++);
-    const int64_t stride = Int8RowBytes(2 * p.k), ld = p.ld();
-    Guarded<uint8_t> xq(static_cast<size_t>(p.rows * stride));
-    const quantize_args quantize = {
-        .cols = p.k, .x = p.x.data(), .out_q2 = xq.data(), .n_rows = p.rows, .begin = 0, .end = p.rows};
-    k->qk_quantize(&quantize);
-    Guarded<uint8_t> scratch = scratch_for(f.format, p.k, 2);
-    const auto run = [&](int64_t row0, int64_t rows, float* y) {
-      const linear_args args = {.format = static_cast<int64_t>(f.format),
-                                .numerics = QK_Numerics_Int8x2,
-                                .k = p.k,
-                                .n = p.n,
-                                .epilogue = QK_Epilogue_Store,
-                                .rows = QK_RowsFrom_Rows,
-                                .xq = xq.data() + row0 * stride,
-                                .w = p.packed.data(),
-                                .y = y,
-                                .scratch = scratch.data(),
-                                .read_ahead = 4096,
-                                .n_rows = rows,
-                                .begin = 0,
-                                .end = p.groups()};
-      f.int8(&args);
-    };
+    const int64_t ld = p.ld();
+    const RunFn run = terms_runner(*k, p, f, QK_Numerics_Int8x2);
     Guarded<float> y(static_cast<size_t>(p.rows * ld)), one(static_cast<size_t>(ld)),
         plain(static_cast<size_t>(p.rows * ld));
-    run(0, p.rows, y.data());
+    run(0, p.rows, y.data(), QK_Epilogue_Store, 0, p.groups());
     for (int64_t r = 0; r < p.rows; ++r) {
-      run(r, 1, one.data());
+      run(r, 1, one.data(), QK_Epilogue_Store, 0, p.groups());
       ASSERT_TRUE(same_bits(one.data(), y.data() + r * ld, ld)) << "row " << r << " alone";
     }
     runner(p, f, true)(0, p.rows, plain.data(), QK_Epilogue_Store, 0, p.groups());
@@ -371,7 +378,6 @@ TEST_P(KernelLinear, ColumnsInParts) {
   };
   constexpr int64_t kParts = LinearScratch::kWholeColumns + LinearScratch::kPartColumns;
   constexpr int64_t kOutputs = (LinearScratch::kPartGroups + 3) * 16;
-  const int64_t terms_of[] = {QK_Numerics_Int8, QK_Numerics_Int8x2};
   uint32_t seed = 4000;
   for (const FormatKernels& f : format_kernels(*k)) {
     if (!f.int8) continue;
@@ -388,46 +394,24 @@ TEST_P(KernelLinear, ColumnsInParts) {
     }
     if (f.format == Format::Q8_0) shapes.push_back({kParts + 96, 40, 33, QK_Epilogue_Store});
     for (const Shape& s : shapes) {
-      for (const int64_t numerics : terms_of) {
-        const int64_t terms = numerics == QK_Numerics_Int8x2 ? 2 : 1;
+      for (const int64_t numerics : {QK_Numerics_Int8, QK_Numerics_Int8x2}) {
         SCOPED_TRACE(f.name + ", k " + std::to_string(s.k) + ", n " + std::to_string(s.n) + ", rows " +
-                     std::to_string(s.rows) + ", terms " + std::to_string(terms));
+                     std::to_string(s.rows) + ", numerics " + std::to_string(numerics));
         const bool swiglu = s.epilogue == QK_Epilogue_Swiglu;
         const Problem p = make_problem(*k, f.format, s.k, s.n, s.rows, swiglu, seed++);
-        const int64_t stride = Int8RowBytes(terms * p.k), ld = p.ld();
-        Guarded<uint8_t> xq(static_cast<size_t>(p.rows * stride));
-        quantize_args quantize = {.cols = p.k, .x = p.x.data(), .n_rows = p.rows, .begin = 0, .end = p.rows};
-        (terms == 2 ? quantize.out_q2 : quantize.out_q) = xq.data();
-        k->qk_quantize(&quantize);
-        Guarded<uint8_t> scratch = scratch_for(f.format, p.k, terms);
-        const auto run = [&](int64_t row0, int64_t rows, float* y, int64_t begin, int64_t end) {
-          const linear_args args = {.format = static_cast<int64_t>(f.format),
-                                    .numerics = numerics,
-                                    .k = p.k,
-                                    .n = p.n,
-                                    .epilogue = s.epilogue,
-                                    .rows = QK_RowsFrom_Rows,
-                                    .xq = xq.data() + row0 * stride,
-                                    .w = p.packed.data(),
-                                    .y = y,
-                                    .scratch = scratch.data(),
-                                    .read_ahead = 4096,
-                                    .n_rows = rows,
-                                    .begin = begin,
-                                    .end = end};
-          f.int8(&args);
-        };
+        const int64_t ld = p.ld();
+        const RunFn run = terms_runner(*k, p, f, numerics);
         const Guarded<float> before = Random(seed).guarded(static_cast<size_t>(p.rows * ld));
         Guarded<float> y = Guarded<float>::copy_of(before), split = Guarded<float>::copy_of(before);
-        run(0, p.rows, y.data(), 0, p.groups());
+        run(0, p.rows, y.data(), s.epilogue, 0, p.groups());
         for (int64_t r = 0; r < p.rows; r += r + 5 < p.rows ? 5 : 1) {
           Guarded<float> one(static_cast<size_t>(ld));
           std::copy(before.data() + r * ld, before.data() + (r + 1) * ld, one.begin());
-          run(r, 1, one.data(), 0, p.groups());
+          run(r, 1, one.data(), s.epilogue, 0, p.groups());
           ASSERT_TRUE(same_bits(one.data(), y.data() + r * ld, ld)) << "row " << r << " alone";
         }
-        run(0, p.rows, split.data(), 0, 1);
-        run(0, p.rows, split.data(), 1, p.groups());
+        run(0, p.rows, split.data(), s.epilogue, 0, 1);
+        run(0, p.rows, split.data(), s.epilogue, 1, p.groups());
         ASSERT_TRUE(same_bits(split.data(), y.data(), y.size())) << "the first group in a call of its own";
       }
     }
