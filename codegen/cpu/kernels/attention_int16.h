@@ -65,21 +65,15 @@ QK_INLINE I32<N> pair_of(I32<N> low, I32<N> high) {
   return (low & 0xffff) | (high << 16);
 }
 
-// Lane i: the highest lane of a[i].
-QK_INLINE I16<8> reduce_max_each(const I16<8> (&a)[8]) {
-  I16<8> b[4], c[2];
-  unroll<4>([&](int i) QK_LAMBDA {
-    b[i] = __builtin_elementwise_max(
-        __builtin_shufflevector(a[2 * i], a[2 * i + 1], 0, 8, 1, 9, 2, 10, 3, 11),
-        __builtin_shufflevector(a[2 * i], a[2 * i + 1], 4, 12, 5, 13, 6, 14, 7, 15));
-  });
-  unroll<2>([&](int i) QK_LAMBDA {
-    c[i] = __builtin_elementwise_max(
-        __builtin_shufflevector(b[2 * i], b[2 * i + 1], 0, 1, 8, 9, 2, 3, 10, 11),
-        __builtin_shufflevector(b[2 * i], b[2 * i + 1], 4, 5, 12, 13, 6, 7, 14, 15));
-  });
-  return __builtin_elementwise_max(__builtin_shufflevector(c[0], c[1], 0, 1, 2, 3, 8, 9, 10, 11),
-                                   __builtin_shufflevector(c[0], c[1], 4, 5, 6, 7, 12, 13, 14, 15));
+// The low (H = 0) or high halves of the pieces of 8 lanes, U lanes of a and of b in turns.
+template <int U, int H, int N, int... L>
+QK_INLINE I16<N> interleave(I16<N> a, I16<N> b, Sequence<int, L...>) {
+  return __builtin_shufflevector(a, b, (L / U % 2 * N + L / 8 * 8 + 4 * H + L % 8 / (2 * U) * U + L % U)...);
+}
+template <int U, int N>
+QK_INLINE I16<N> max_of_halves(I16<N> a, I16<N> b) {
+  const auto lanes = __make_integer_seq<Sequence, int, N>();
+  return __builtin_elementwise_max(interleave<U, 0, N>(a, b, lanes), interleave<U, 1, N>(a, b, lanes));
 }
 template <int N>
 QK_INLINE I16<8> fold_max(I16<N> v) {
@@ -89,22 +83,35 @@ QK_INLINE I16<8> fold_max(I16<N> v) {
     return fold_max<N / 2>(__builtin_elementwise_max(v.lo, v.hi));
   }
 }
+// Lane i: the highest lane of a[i].
+template <int N>
+QK_INLINE I16<8> reduce_max_each(const I16<N> (&a)[8]) {
+  I16<N> b[4], c[2];
+  unroll<4>([&](int i) QK_LAMBDA { b[i] = max_of_halves<1, N>(a[2 * i], a[2 * i + 1]); });
+  unroll<2>([&](int i) QK_LAMBDA { c[i] = max_of_halves<2, N>(b[2 * i], b[2 * i + 1]); });
+  return fold_max<N>(max_of_halves<4, N>(c[0], c[1]));
+}
 // The units in which vectors of n values of f16, `row` bytes apart, have integers of `bits` >= 11 bits, of
 // eight vectors from number j on; NaN: of one with a value that is no number. 0 from vector `held` on.
 template <int N>
 QK_INLINE F32<8> units_of(const uint8_t* halves, int64_t row, int64_t n, int32_t bits, int64_t j,
                           int64_t held) {
-  I16<8> top[8];
+  I16<N> top[8];
   unroll<8>([&](int i) QK_LAMBDA {
     const uint8_t* from = halves + (j + i < held ? j + i : held - 1) * row;
-    I16<N> high = I16<N>(0);
-    for (int64_t c = 0; c < n; c += N) {
-      high = __builtin_elementwise_max(high, load<I16<N>>(from + 2 * c) & int16_t{0x7fff});
+    const auto at = [&](int64_t c) QK_LAMBDA { return load<I16<N>>(from + 2 * c) & int16_t{0x7fff}; };
+    I16<N> high = at(0);
+    int64_t c = N;
+    for (; c + 4 * N <= n; c += 4 * N) {
+      const I16<N> a = __builtin_elementwise_max(at(c), at(c + N));
+      const I16<N> b = __builtin_elementwise_max(at(c + 2 * N), at(c + 3 * N));
+      high = __builtin_elementwise_max(high, __builtin_elementwise_max(a, b));
     }
-    top[i] = fold_max<N>(high);
+    for (; c < n; c += N) high = __builtin_elementwise_max(high, at(c));
+    top[i] = high;
   });
   const I32<8> lane = {0, 1, 2, 3, 4, 5, 6, 7};
-  const I32<8> field = __builtin_convertvector(reduce_max_each(top), I32<8>) >> 10;
+  const I32<8> field = __builtin_convertvector(reduce_max_each<N>(top), I32<8>) >> 10;
   const I32<8> exponent = __builtin_elementwise_max(field, I32<8>(1)) - 15;
   const I32<8> unit = field == 31 ? I32<8>(0x7fc00000) : (127 + 1 - bits + exponent) << 23;
   return __builtin_bit_cast(F32<8>,
@@ -190,8 +197,8 @@ struct Int16Attention {
   __attribute__((always_inline)) void take_units(const uint8_t* halves, int32_t bits, int64_t j, int64_t held,
                                                  float* unit, float* round) const {
     const int64_t row = 2 * head_dim;
-    const F32<8> u = head_dim % 32 == 0 ? units_of<32>(halves, row, head_dim, bits, j, held)
-                                        : units_of<8>(halves, row, head_dim, bits, j, held);
+    const F32<8> u = head_dim % (2 * kLanes) == 0 ? units_of<2 * kLanes>(halves, row, head_dim, bits, j, held)
+                                                  : units_of<8>(halves, row, head_dim, bits, j, held);
     store<F32<8>>(unit + j, u);
     if (__builtin_reduce_or(u != u) != 0) {
       for (int64_t i = j; i < j + 8; ++i) {
@@ -337,12 +344,23 @@ struct Int16Attention {
     }
   }
 
+  // p[0 .. A) again and again.
+  template <int N, int A, int... L>
+  QK_INLINE F32<N> repeat(const float* p, Sequence<int, L...>) {
+    const F32<A> once = loadf<A>(p);
+    return __builtin_shufflevector(once, once, (L % A)...);
+  }
+
   // The first Q queries over the tile, whose keys and values are brought to integers on the way: it pays to
   // keep them for more than kFew queries only. While keys are multiplied the tile's values are asked for,
   // while values are the next tile's keys: each from memory while the other keeps the processor busy (two
   // threads of a Zen 3, 0.8b preset at 8192 positions, a token's attention: 7.5 ms; each asked for a tile
-  // ahead, 11.0).
+  // ahead, 11.0), a line at a time: many at once wait for each other and hold up what is read now (Zen 5, one
+  // thread, 32768 positions: 31 GB/s; a line at a time, 36). Units of keys are found some positions ahead, so
+  // that no key waits for its own.
   static constexpr int kFew = 4;
+  static constexpr int64_t kUnitsTogether = 32;
+  static_assert(kTile % kUnitsTogether == 0);
   template <int N, int Q>
   __attribute__((always_inline)) void few(const uint8_t* k, const uint8_t* v, int64_t t0,
                                           int64_t held) const {
@@ -350,18 +368,20 @@ struct Int16Attention {
     alignas(64) float score[Q][kTile];
     alignas(64) int32_t weights[Q][kPairs];
     const int64_t row = 2 * head_dim;
+    F32<N> query;  // of each dot
+    unroll<N>([&](int i) QK_LAMBDA { query[i] = x.query[i / kAtOnce]; });
     for (int64_t j = 0; j < held; j += kAtOnce) {
-      if (j % 8 == 0) take_units(k, ProductBits::of(head_dim).left, j, held, x.key, x.key_round);
+      if (j % kUnitsTogether == 0) {
+        for (int64_t i = j; i < j + kUnitsTogether; i += 8)
+          take_units(k, ProductBits::of(head_dim).left, i, held, x.key, x.key_round);
+      }
       const uint8_t* from[kAtOnce];
-      unroll<kAtOnce>([&](int i) QK_LAMBDA {
-        const int64_t at = j + i < held ? j + i : held - 1;
-        from[i] = k + at * row;
-        for (int64_t c = 0; c < row; c += 64) prefetch_far(v + at * row + c);
-      });
+      unroll<kAtOnce>([&](int i) QK_LAMBDA { from[i] = k + (j + i < held ? j + i : held - 1) * row; });
       I32<N> dots[N];
       unroll<N>([&](int i) QK_LAMBDA { dots[i] = I32<N>(0); });
       for (int64_t c = 0; c < head_dim; c += 2 * N) {
         unroll<kAtOnce>([&](int i) QK_LAMBDA {
+          if (2 * c % 64 == 0) prefetch_far(v + (from[i] - k) + 2 * c);
           const I32<N> key = pairs_from<N>(from[i] + 2 * c, x.key_round[j + i]);
           unroll<Q>([&](int m) QK_LAMBDA {
             I32<N>& dot = dots[m * kAtOnce + i];
@@ -369,12 +389,10 @@ struct Int16Attention {
           });
         });
       }
+      const F32<N> unit = repeat<N, kAtOnce>(x.key + j, __make_integer_seq<Sequence, int, N>()) * query;
       alignas(64) float all[N];
-      store<F32<N>>(all, to_float<N>(reduce_each_of<int32_t>(dots)));
-      unroll<N>([&](int i) QK_LAMBDA {
-        const int m = i / kAtOnce;
-        score[m][j + i % kAtOnce] = all[i] * (x.key[j + i % kAtOnce] * x.query[m]);
-      });
+      store<F32<N>>(all, to_float<N>(reduce_each_of<int32_t>(dots)) * unit);
+      unroll<Q>([&](int m) QK_LAMBDA { store(score[m] + j, loadf<kAtOnce>(all + m * kAtOnce)); });
     }
     take_value_units(v, held);
     Step step[Q];
