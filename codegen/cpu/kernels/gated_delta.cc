@@ -214,7 +214,7 @@ QK_INLINE void load_keys(const Layer& l, const Conv& conv, int64_t head, int64_t
   };
   int64_t t = x.first;
   if constexpr (kLanes >= 16) {
-    for (; t + 2 <= x.end; t += 2) each(Lanes<2>(), t);
+    for (; t + 4 <= x.end; t += 4) each(Lanes<4>(), t);
   }
   for (; t < x.end; ++t) each(Lanes<1>(), t);
 }
