@@ -27,7 +27,7 @@ extern "C" {
 /* And for all threads of a step together. */
 #define QRT_MAX_SHARED_SCRATCH (256u << 20)
 
-/* Counters with which threads share work out between two barriers. */
+/* Words, bits or counters, with which threads share work out between two barriers. */
 #define QRT_TICKETS 15
 
 /* Barrier of one step. Zeroed by the runtime when the thread pool is made; reused for every step. */

@@ -356,7 +356,7 @@ struct Int16Attention {
   // while values are the next tile's keys: each from memory while the other keeps the processor busy (two
   // threads of a Zen 3, 0.8b preset at 8192 positions, a token's attention: 7.5 ms; each asked for a tile
   // ahead, 11.0), a line at a time: many at once wait for each other and hold up what is read now (Zen 5, one
-  // thread, 32768 positions: 31 GB/s; a line at a time, 36). Units of keys are found some positions ahead, so
+  // thread, 32768 positions: 30 GB/s; a line at a time, 34). Units of keys are found some positions ahead, so
   // that no key waits for its own.
   static constexpr int kFew = 4;
   static constexpr int64_t kUnitsTogether = 32;
