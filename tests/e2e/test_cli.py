@@ -399,7 +399,11 @@ def start(h, *args, **options):
 
 
 def interrupt(h, model):
-    def ended(number, prepare=None):
+    def heard():  # also where nohup(1) started the tests
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+
+    def ended(number, prepare):
         process = start(h, model, *WILD, "-p", "My", "--seed", "1", "--timing=json", preexec_fn=prepare)
         first = os.read(process.stdout.fileno(), 1 << 16)
         process.send_signal(number)
@@ -409,7 +413,7 @@ def interrupt(h, model):
         return process.returncode, json.loads(err.decode())["reason"]
 
     def body():
-        code, reason = ended(signal.SIGINT)
+        code, reason = ended(signal.SIGINT, heard)
         assert (code, reason) == (130, "interrupted"), f"exit {code}, reason {reason}"
     h.case("Ctrl-C stops a generation: exit 130, whole UTF-8", body)
 
@@ -434,7 +438,8 @@ def interrupt(h, model):
                         os.write(writer, bytes(4096))
                 except BlockingIOError:
                     os.set_blocking(writer, True)
-                process = subprocess.Popen([os.path.join(h.args.bin, tool), *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.PIPE)
+                process = subprocess.Popen([os.path.join(h.args.bin, tool), *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.PIPE,
+                                           preexec_fn=heard)
                 os.close(writer)
                 time.sleep(1)  # until it waits for its reader
                 process.send_signal(number)

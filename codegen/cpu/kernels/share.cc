@@ -12,10 +12,7 @@ QK_INLINE int64_t even(int64_t items) {
 
 // Pieces at the end of a thread's share that others may take, a bit of the ticket each: few enough that the
 // last ones to finish are soon done.
-constexpr int64_t kTicketBits = 32, kMostPieces = 4;
-QK_INLINE int64_t pieces_each(int64_t threads) {
-  return threads * kMostPieces <= kTicketBits ? kMostPieces : kTicketBits / threads;
-}
+constexpr int64_t kPieces = 4, kMostSharing = 32 / kPieces;
 
 // The share of a thread, of which it has the first three quarters for itself.
 struct Share {
@@ -25,34 +22,33 @@ struct Share {
     const int64_t end = thread + 1 == threads ? items : even(items * (thread + 1) / threads);
     return {begin, begin + even((end - begin) * 3 / 4), end};
   }
-  QK_INLINE void piece(const Share& share, int64_t i, int64_t pieces, int64_t* range) {
+  QK_INLINE void piece(const Share& share, int64_t i, int64_t* range) {
     const int64_t rest = share.end - share.own_end;
-    range[0] = share.own_end + even(rest * i / pieces);
-    range[1] = i + 1 == pieces ? share.end : share.own_end + even(rest * (i + 1) / pieces);
+    range[0] = share.own_end + even(rest * i / kPieces);
+    range[1] = i + 1 == kPieces ? share.end : share.own_end + even(rest * (i + 1) / kPieces);
   }
 };
 
 // The next piece that nobody has taken: the thread's own, which lie behind what it has read; then others',
 // from the last one on.
 QK_INLINE bool take_piece(uint32_t* ticket, int64_t items, int64_t thread, int64_t threads, int64_t* range) {
-  const int64_t pieces = pieces_each(threads);
   uint32_t taken = __atomic_load_n(ticket, __ATOMIC_RELAXED);
-  for (int64_t i = 0; i < threads * pieces; ++i) {
-    const int64_t whose = (thread + i / pieces) % threads, at = i % pieces;
-    const int64_t piece = whose == thread ? at : pieces - 1 - at;
-    const uint32_t bit = uint32_t{1} << (whose * pieces + piece);
+  for (int64_t i = 0; i < threads * kPieces; ++i) {
+    const int64_t whose = (thread + i / kPieces) % threads, at = i % kPieces;
+    const int64_t piece = whose == thread ? at : kPieces - 1 - at;
+    const uint32_t bit = uint32_t{1} << (whose * kPieces + piece);
     if (taken & bit) continue;
     taken = __atomic_fetch_or(ticket, bit, __ATOMIC_RELAXED);
     if (taken & bit) continue;
-    Share::piece(Share::of(items, whose, threads), piece, pieces, range);
+    Share::piece(Share::of(items, whose, threads), piece, range);
     return true;
   }
   return false;
 }
 
-// Of more threads than a ticket has bits: the last quarter of all items, a piece after the other.
+// Of more threads than a ticket has bits for: the last quarter of all items, a piece after the other.
 QK_INLINE bool take_next(uint32_t* ticket, int64_t first, int64_t items, int64_t threads, int64_t* range) {
-  const int64_t most = items / (4 * kMostPieces * threads), piece = most < 2 ? 1 : even(most + 1);
+  const int64_t most = items / (4 * kPieces * threads), piece = most < 2 ? 1 : even(most + 1);
   range[0] = first + __atomic_fetch_add(ticket, 1, __ATOMIC_RELAXED) * piece;
   range[1] = range[0] + piece < items ? range[0] + piece : items;
   return range[0] < items;
@@ -75,7 +71,7 @@ QK_EXPORT int64_t qk_share(const qrt_step_args* args, int64_t thread, int64_t th
     range[1] = items * (thread + 1) / threads;
     return round == 0;
   }
-  if (threads > kTicketBits) {
+  if (threads > kMostSharing) {
     if (round != 0) return take_next(&args->barrier->tickets[ticket], each * threads, items, threads, range);
     range[0] = each * thread;
     range[1] = each * (thread + 1);
