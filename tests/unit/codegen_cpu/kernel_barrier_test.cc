@@ -145,6 +145,36 @@ TEST_P(KernelBarrier, EveryItemIsSharedOutOnce) {
   }
 }
 
+// Where threads are equally fast, what each gets lies together, as it is read faster; who is done first takes
+// the last piece of another.
+TEST_P(KernelBarrier, AThreadGoesOnWhereItIs) {
+  constexpr int64_t kItems = 224, kThreads = 3;
+  qrt_barrier b{};
+  qrt_step_args args = {};
+  args.barrier = &b;
+  int64_t begin[kThreads], end[kThreads], range[2];
+  for (int64_t round = 0; round < 3; ++round) {
+    for (int64_t t = 0; t < kThreads; ++t) {
+      ASSERT_NE(k->qk_share(&args, t, kThreads, 0, kItems, round, range), 0);
+      if (round == 0) begin[t] = range[0];
+      if (round != 0) {
+        EXPECT_EQ(range[0], end[t]) << "thread " << t << " reads elsewhere in round " << round;
+      }
+      end[t] = range[1];
+    }
+  }
+  for (int64_t t = 1; t < kThreads; ++t) EXPECT_LT(end[t - 1], begin[t]);
+  // Two pieces of each are left.
+  for (int64_t round = 3; round < 5; ++round) {
+    ASSERT_NE(k->qk_share(&args, 0, kThreads, 0, kItems, round, range), 0);
+    EXPECT_EQ(range[0], end[0]);
+    end[0] = range[1];
+  }
+  EXPECT_EQ(end[0], begin[1]);
+  ASSERT_NE(k->qk_share(&args, 0, kThreads, 0, kItems, 5, range), 0);
+  EXPECT_EQ(range[1], begin[2]) << "not the last piece of the next thread";
+}
+
 TEST_P(KernelBarrier, StagesAreTimedWhereAskedFor) {
   qrt_step_args args = {};
   k->qk_end_stage(&args, 1, 0);  // nobody asks
