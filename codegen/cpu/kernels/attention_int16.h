@@ -139,13 +139,16 @@ struct Int16Attention {
   static constexpr int kColumns = V * kLanes;
   static_assert(S::kColumns % kColumns == 0 && S::kQueriesTogether % M == 0 && kTile % kColumns == 0);
 
+  // Of a tile's keys or values.
+  struct Units {
+    alignas(64) float unit[kTile], round[kTile];  // unit 0: of positions that no row sees
+    int64_t first_bad;                            // whose vector holds what is no number; none: kTile
+  };
   // What is indexed lies apart, so that what is constant is known to be.
   struct Scales {
-    // Units of keys and values; 0: of positions that no row sees.
-    alignas(64) float key[kTile], value[kTile], key_round[kTile], value_round[kTile];
+    Units key, value[2];  // value: of tiles in turns, where the next one's are found early
     float query[S::kMostQueries], top[S::kMostQueries], sum[S::kMostQueries];  // the last two of a part
     float total_top[S::kQueries], total_sum[S::kQueries];
-    int64_t first_bad;  // position of the tile whose key or value holds what is no number; none: kTile
   };
 
   const AttentionRows rows;
@@ -193,37 +196,41 @@ struct Int16Attention {
     }
   }
 
-  // Units of eight vectors of the tile, from position j on.
+  // Of vectors of the tile, from position j on; a tile's begin with j = 0.
+  static constexpr int64_t kUnitsTogether = 8;
   __attribute__((always_inline)) void take_units(const uint8_t* halves, int32_t bits, int64_t j, int64_t held,
-                                                 float* unit, float* round) const {
+                                                 Units& to) const {
     const int64_t row = 2 * head_dim;
     const F32<8> u = head_dim % (2 * kLanes) == 0 ? units_of<2 * kLanes>(halves, row, head_dim, bits, j, held)
                                                   : units_of<8>(halves, row, head_dim, bits, j, held);
-    store<F32<8>>(unit + j, u);
+    if (j == 0) to.first_bad = kTile;
+    store<F32<8>>(to.unit + j, u);
     if (__builtin_reduce_or(u != u) != 0) {
       for (int64_t i = j; i < j + 8; ++i) {
-        if (unit[i] != unit[i] && i < x.first_bad) x.first_bad = i;
+        if (to.unit[i] != to.unit[i] && i < to.first_bad) to.first_bad = i;
       }
     }
-    store<F32<8>>(round + j, u * rounding_to(1.f));
+    store<F32<8>>(to.round + j, u * rounding_to(1.f));
   }
-  __attribute__((always_inline)) void take_value_units(const uint8_t* v, int64_t held) const {
-    for (int64_t j = 0; j < kTile; j += 8) take_units(v, kWeighted.left, j, held, x.value, x.value_round);
+  __attribute__((always_inline)) void take_key_units(const uint8_t* k, int64_t j, int64_t held) const {
+    take_units(k, ProductBits::of(head_dim).left, j, held, x.key);
+  }
+  __attribute__((always_inline)) void take_value_units(const uint8_t* v, int64_t held, Units& to) const {
+    for (int64_t j = 0; j < kTile; j += kUnitsTogether) take_units(v, kWeighted.left, j, held, to);
   }
 
   template <int N>
   __attribute__((always_inline)) void take_keys(const uint8_t* k, int64_t held) const {
     const int64_t row = 2 * head_dim;
     for (int64_t j = 0; j < held; j += N) {
-      if (j % 8 == 0) {
-        for (int64_t i = 0; i < N; i += 8)
-          take_units(k, ProductBits::of(head_dim).left, j + i, held, x.key, x.key_round);
+      if (j % kUnitsTogether == 0) {
+        for (int64_t i = 0; i < N; i += kUnitsTogether) take_key_units(k, j + i, held);
       }
       for (int64_t c = 0; c < head_dim; c += 2 * N) {
         I32<N> pairs[N];
         unroll<N>([&](int i) QK_LAMBDA {
           if (2 * c % 64 == 0) prefetch_far(k + (kTile + j + i) * row + 2 * c);
-          pairs[i] = pairs_from<N>(k + (j + i < held ? j + i : held - 1) * row + 2 * c, x.key_round[j + i]);
+          pairs[i] = pairs_from<N>(k + (j + i < held ? j + i : held - 1) * row + 2 * c, x.key.round[j + i]);
         });
         transpose<N>(pairs);
         unroll<N>([&](int i) QK_LAMBDA {
@@ -239,11 +246,11 @@ struct Int16Attention {
 
   // The columns from c on of a pair of positions.
   template <int N>
-  __attribute__((always_inline)) I32<N> value_pairs(const uint8_t* v, int64_t p, int64_t c,
-                                                    int64_t held) const {
+  __attribute__((always_inline)) I32<N> value_pairs(const uint8_t* v, int64_t p, int64_t c, int64_t held,
+                                                    const Units& units) const {
     const int64_t low = position_of(p), high = low + kApart, row = 2 * head_dim;
-    return pairs_from<N>(v + (low < held ? low : held - 1) * row + 2 * c, x.value_round[low],
-                         v + (high < held ? high : held - 1) * row + 2 * c, x.value_round[high]);
+    return pairs_from<N>(v + (low < held ? low : held - 1) * row + 2 * c, units.round[low],
+                         v + (high < held ? high : held - 1) * row + 2 * c, units.round[high]);
   }
   template <int N>
   __attribute__((always_inline)) void take_values(const uint8_t* v, int64_t held) const {
@@ -254,7 +261,7 @@ struct Int16Attention {
           prefetch_far(next + 2 * c);
           prefetch_far(next + kApart * head_dim * 2 + 2 * c);
         }
-        store<I32<N>>(values_at(c) + p * kColumns + c % kColumns, value_pairs<N>(v, p, c, held));
+        store<I32<N>>(values_at(c) + p * kColumns + c % kColumns, value_pairs<N>(v, p, c, held, x.value[0]));
       }
     }
   }
@@ -305,12 +312,12 @@ struct Int16Attention {
     float keep, scale;
   };
   __attribute__((always_inline)) Step softmax(float* score, int64_t i, int64_t t0, int64_t held,
-                                              int32_t* weights) const {
+                                              const Units& value, int32_t* weights) const {
     const int64_t seen = rows.seen(i, t0);
     const int64_t count = seen < held ? seen : held;
     const float keep = softmax_step<kTile / 16>(score, count, x.top[i], x.sum[i]);
-    if (count > x.first_bad) x.sum[i] = __builtin_nanf("");
-    return {keep, weigh(score, x.value, weights)};
+    if (count > x.key.first_bad || count > value.first_bad) x.sum[i] = __builtin_nanf("");
+    return {keep, weigh(score, value.unit, weights)};
   }
   template <int N>
   QK_INLINE F32<N> add_tile(F32<N> sum, I32<N> dots, const Step& step) {
@@ -328,11 +335,12 @@ struct Int16Attention {
       multiply<R>(queries + i * (head_dim / 2), head_dim / 2, keys_at(c), head_dim / 2, dots);
       unroll<R * V>([&](int j) QK_LAMBDA {
         const int m = j / V, at = j % V * kLanes;
-        const Float s = to_float<kLanes>(dots[m][j % V]) * (load<Float>(x.key + c + at) * x.query[i + m]);
+        const Float s =
+            to_float<kLanes>(dots[m][j % V]) * (load<Float>(x.key.unit + c + at) * x.query[i + m]);
         store<Float>(&score[m][c + at], s);
       });
     }
-    for (int m = 0; m < R; ++m) step[m] = softmax(score[m], i + m, t0, held, weights[m]);
+    for (int m = 0; m < R; ++m) step[m] = softmax(score[m], i + m, t0, held, x.value[0], weights[m]);
     for (int64_t c = 0; c < width; c += kColumns) {
       Words dots[R][V];
       multiply<R>(&weights[0][0], kPairs, values_at(c), pairs_of(held), dots);
@@ -351,80 +359,106 @@ struct Int16Attention {
     return __builtin_shufflevector(once, once, (L % A)...);
   }
 
-  // The first Q queries over the tile, whose keys and values are brought to integers on the way: it pays to
-  // keep them for more than kFew queries only. While keys are multiplied the tile's values are asked for,
-  // while values are the next tile's keys: each from memory while the other keeps the processor busy (two
-  // threads of a Zen 3, 0.8b preset at 8192 positions, a token's attention: 7.5 ms; each asked for a tile
-  // ahead, 11.0), a line at a time: many at once wait for each other and hold up what is read now (Zen 5, one
-  // thread, 32768 positions: 30 GB/s; a line at a time, 34). Units of keys are found some positions ahead, so
-  // that no key waits for its own.
+  // The first Q queries over the tile at t0, whose keys and values are brought to integers on the way: it
+  // pays to keep them for more than kFew queries only. `left`: positions from t0 on.
+  //
+  // Memory never rests, and gives its lines in the order in which they lie: while keys are multiplied those
+  // some KiB behind them are asked for, while values are, those of the next tile, of which the units are
+  // found meanwhile. A line at a time: many at once wait for each other and hold up what is read now. (Zen 5,
+  // 32768 positions, two threads, while plain streams read 51 GB/s: 45; each asked for while the other is
+  // multiplied, and units in loops of their own, 41. One thread, 38: 31 and 28.)
   static constexpr int kFew = 4;
-  static constexpr int64_t kUnitsTogether = 32;
-  static_assert(kTile % kUnitsTogether == 0);
+  static constexpr int64_t kKeysAhead = 12288, kValuesAhead = 8192;  // bytes
   template <int N, int Q>
   __attribute__((always_inline)) void few(const uint8_t* k, const uint8_t* v, int64_t t0,
-                                          int64_t held) const {
-    constexpr int kAtOnce = N / Q;  // positions
+                                          int64_t left) const {
     alignas(64) float score[Q][kTile];
     alignas(64) int32_t weights[Q][kPairs];
+    const int64_t held = left < kTile ? left : kTile;
+    few_scores<N, Q>(k, held, score);
+    const Units& value = x.value[t0 / kTile % 2];
+    Step step[Q];
+    for (int m = 0; m < Q; ++m) step[m] = softmax(score[m], m, t0, held, value, weights[m]);
+    const FewValues values = {&weights[0][0], v, held, step, value, x.value[(t0 / kTile + 1) % 2],
+                              left - kTile};
+    // As many columns together as there are registers for: pieces of a line come one after the other.
+    constexpr int kMost = (kLanes == 16 ? 16 : 8) / Q;
+    int64_t next = left > kTile ? 0 : kTile, c = 0;
+    for (; c + kMost * N <= head_dim; c += kMost * N) next = few_columns<N, Q, kMost>(values, c, next);
+    for (; c < head_dim; c += N) next = few_columns<N, Q, 1>(values, c, next);
+  }
+  template <int N, int Q>
+  __attribute__((always_inline)) void few_scores(const uint8_t* k, int64_t held,
+                                                 float (&score)[Q][kTile]) const {
+    constexpr int kAtOnce = N / Q;  // positions
+    static_assert(kUnitsTogether % kAtOnce == 0);
     const int64_t row = 2 * head_dim;
     F32<N> query;  // of each dot
     unroll<N>([&](int i) QK_LAMBDA { query[i] = x.query[i / kAtOnce]; });
+    take_key_units(k, 0, held);
     for (int64_t j = 0; j < held; j += kAtOnce) {
-      if (j % kUnitsTogether == 0) {
-        for (int64_t i = j; i < j + kUnitsTogether; i += 8)
-          take_units(k, ProductBits::of(head_dim).left, i, held, x.key, x.key_round);
-      }
+      // Ahead of their use, so that no key waits for its own.
+      const int64_t next = j + kUnitsTogether;
+      if (j % kUnitsTogether == 0 && next < kTile) take_key_units(k, next, held);
       const uint8_t* from[kAtOnce];
       unroll<kAtOnce>([&](int i) QK_LAMBDA { from[i] = k + (j + i < held ? j + i : held - 1) * row; });
       I32<N> dots[N];
       unroll<N>([&](int i) QK_LAMBDA { dots[i] = I32<N>(0); });
       for (int64_t c = 0; c < head_dim; c += 2 * N) {
         unroll<kAtOnce>([&](int i) QK_LAMBDA {
-          if (2 * c % 64 == 0) prefetch_far(v + (from[i] - k) + 2 * c);
-          const I32<N> key = pairs_from<N>(from[i] + 2 * c, x.key_round[j + i]);
+          // As many lines as are read here, one behind the other.
+          if (2 * c % 64 == 0) prefetch_near(k + j * row + kKeysAhead + 2 * c * kAtOnce + 64 * i);
+          const I32<N> key = pairs_from<N>(from[i] + 2 * c, x.key.round[j + i]);
           unroll<Q>([&](int m) QK_LAMBDA {
             I32<N>& dot = dots[m * kAtOnce + i];
             dot = add_pairs<N>(dot, key, load<I32<N>>(queries + m * (head_dim / 2) + c / 2));
           });
         });
       }
-      const F32<N> unit = repeat<N, kAtOnce>(x.key + j, __make_integer_seq<Sequence, int, N>()) * query;
+      const F32<N> unit = repeat<N, kAtOnce>(x.key.unit + j, __make_integer_seq<Sequence, int, N>()) * query;
       alignas(64) float all[N];
       store<F32<N>>(all, to_float<N>(reduce_each_of<int32_t>(dots)) * unit);
       unroll<Q>([&](int m) QK_LAMBDA { store(score[m] + j, loadf<kAtOnce>(all + m * kAtOnce)); });
     }
-    take_value_units(v, held);
-    Step step[Q];
-    for (int m = 0; m < Q; ++m) step[m] = softmax(score[m], m, t0, held, weights[m]);
-    // As many columns together as there are registers for: pieces of a line come one after the other.
-    constexpr int kMost = (kLanes == 16 ? 16 : 8) / Q;
-    const uint8_t* next_k = k + kTile * row;
-    int64_t c = 0;
-    for (; c + kMost * N <= head_dim; c += kMost * N)
-      few_columns<N, Q, kMost>(&weights[0][0], v, held, c, step, next_k);
-    for (; c < head_dim; c += N) few_columns<N, Q, 1>(&weights[0][0], v, held, c, step, next_k);
   }
+  struct FewValues {
+    const int32_t* weights;  // [.][kPairs]
+    const uint8_t* v;
+    int64_t held;
+    const Step* step;
+    const Units& units;
+    Units& next;        // of the next tile's
+    int64_t next_held;  // may be more than a tile has
+  };
+  // Columns [c, c + C * N). next: the position of the next tile whose units, and those behind it, are to be
+  // found; returned, too.
   template <int N, int Q, int C>
-  __attribute__((always_inline)) void few_columns(const int32_t* weights, const uint8_t* v, int64_t held,
-                                                  int64_t c, const Step* step, const uint8_t* next_k) const {
+  __attribute__((always_inline)) int64_t few_columns(const FewValues& of, int64_t c, int64_t next) const {
+    const int64_t row = 2 * head_dim;
+    const uint8_t* next_v = of.v + kTile * row;
     I32<N> dots[Q * C];
     unroll<Q * C>([&](int i) QK_LAMBDA { dots[i] = I32<N>(0); });
-    for (int64_t p = 0; p < pairs_of(held); ++p) {
-      // As many bytes, one behind the other, as are read here.
-      for (int64_t at = 0; at < 4 * C * N; at += 64) prefetch_far(next_k + 4 * (c * kPairs + p * C * N) + at);
+    for (int64_t p = 0; p < pairs_of(of.held); ++p) {
+      // As many bytes as are read here, one behind the other.
+      const int64_t begin = 4 * (c * kPairs + p * C * N);
+      for (int64_t at = 0; at < 4 * C * N; at += 64) prefetch_near(next_v + kValuesAhead + begin + at);
+      if (begin == next * row) {
+        take_units(next_v, kWeighted.left, next, of.next_held, of.next);
+        next += kUnitsTogether;
+      }
       unroll<C>([&](int n) QK_LAMBDA {
-        const I32<N> pairs = value_pairs<N>(v, p, c + n * N, held);
+        const I32<N> pairs = value_pairs<N>(of.v, p, c + n * N, of.held, of.units);
         unroll<Q>([&](int m) QK_LAMBDA {
           I32<N>& dot = dots[m * C + n];
-          dot = add_pairs<N>(dot, pairs, I32<N>(weights[m * kPairs + p]));
+          dot = add_pairs<N>(dot, pairs, I32<N>(of.weights[m * kPairs + p]));
         });
       });
     }
     unroll<Q * C>([&](int i) QK_LAMBDA {
       float* to = acc + i / C * width + c + i % C * N;
-      store<F32<N>>(to, add_tile<N>(load<F32<N>>(to), dots[i], step[i / C]));
+      store<F32<N>>(to, add_tile<N>(load<F32<N>>(to), dots[i], of.step[i / C]));
     });
+    return next;
   }
 
   // No sums yet of the queries and of those that fill up the last registers.
@@ -439,17 +473,20 @@ struct Int16Attention {
     }
   }
 
+  bool has_few() const { return rows.n == 1 && rows.queries() <= kFew; }
   // All queries over the tile at t0.
   template <int N>
   __attribute__((always_inline)) void all(int64_t t0) const {
     const int64_t count = rows.queries();
     const int64_t held = rows.to - t0 < kTile ? rows.to - t0 : kTile;
     const uint8_t *k = rows.k + t0 * head_dim * 2, *v = rows.v + t0 * head_dim * 2;
-    x.first_bad = kTile;
-    if (count <= kFew / 2 && rows.n == 1) return few<N, kFew / 2>(k, v, t0, held);
-    if (count <= kFew && rows.n == 1) return few<N, kFew>(k, v, t0, held);
+    if (has_few()) {
+      const int64_t left = rows.to - t0;
+      if (t0 == rows.from) take_value_units(v, left, x.value[t0 / kTile % 2]);
+      return count <= kFew / 2 ? few<N, kFew / 2>(k, v, t0, left) : few<N, kFew>(k, v, t0, left);
+    }
     take_keys<N>(k, held);
-    take_value_units(v, held);
+    take_value_units(v, held, x.value[0]);
     take_values<N>(v, held);
     // Rows before those that see the tile are left alone.
     int64_t i = t0 > rows.first ? (t0 - rows.first) * rows.group : 0;
