@@ -137,6 +137,7 @@ struct Int16Attention {
   static constexpr ProductBits kWeighted = ProductBits::of(kTile);   // values and weights
   static constexpr int M = Level::kPairRows, V = Level::kPairParts;  // queries, registers of columns
   static constexpr int kColumns = V * kLanes;
+  static constexpr int kFill = 4;  // queries of zeros behind the others, which fill up the last registers
   static_assert(S::kColumns % kColumns == 0 && S::kQueriesTogether % M == 0 && kTile % kColumns == 0);
 
   // Of a tile's keys or values.
@@ -367,7 +368,6 @@ struct Int16Attention {
   // found meanwhile. A line at a time: many at once wait for each other and hold up what is read now. (Zen 5,
   // 32768 positions, two threads, while plain streams read 51 GB/s: 45; each asked for while the other is
   // multiplied, and units in loops of their own, 41. One thread, 38: 31 and 28.)
-  static constexpr int kFew = 4;
   static constexpr int64_t kKeysAhead = 12288, kValuesAhead = 8192;  // bytes
   template <int N, int Q>
   __attribute__((always_inline)) void few(const uint8_t* k, const uint8_t* v, int64_t t0,
@@ -464,7 +464,7 @@ struct Int16Attention {
   // No sums yet of the queries and of those that fill up the last registers.
   __attribute__((always_inline)) void begin_part() const {
     const int64_t count = rows.queries();
-    for (int64_t i = 0; i < count + M / 2; ++i) {
+    for (int64_t i = 0; i < count + kFill; ++i) {
       for (int64_t c = 0; c < width; c += kColumns) {
         unroll<V>([&](int v) QK_LAMBDA { store<Float>(acc + i * width + c + v * kLanes, Float(0.f)); });
       }
@@ -473,17 +473,26 @@ struct Int16Attention {
     }
   }
 
-  bool has_few() const { return rows.n == 1 && rows.queries() <= kFew; }
+  // Most queries of `few`: as many as have a lane each. Below 16 lanes they are eight or none: more than four
+  // cost what eight do (level v3 on a Zen 5, six: 0.82x of the other way while a cache holds the positions).
+  template <int N>
+  bool has_few(int64_t t0) const {
+    constexpr int kMost = N < 8 ? N : 8;
+    const int64_t count = rows.queries();
+    return t0 <= rows.first && count <= kMost && (N == 16 || count <= 4 || count > 6);
+  }
   // All queries over the tile at t0.
   template <int N>
   __attribute__((always_inline)) void all(int64_t t0) const {
     const int64_t count = rows.queries();
     const int64_t held = rows.to - t0 < kTile ? rows.to - t0 : kTile;
     const uint8_t *k = rows.k + t0 * head_dim * 2, *v = rows.v + t0 * head_dim * 2;
-    if (has_few()) {
+    if (has_few<N>(t0)) {
       const int64_t left = rows.to - t0;
       if (t0 == rows.from) take_value_units(v, left, x.value[t0 / kTile % 2]);
-      return count <= kFew / 2 ? few<N, kFew / 2>(k, v, t0, left) : few<N, kFew>(k, v, t0, left);
+      if (count <= 2) return few<N, 2>(k, v, t0, left);
+      if (count <= 4) return few<N, 4>(k, v, t0, left);
+      return few<N, (N < 8 ? N : 8)>(k, v, t0, left);
     }
     take_keys<N>(k, held);
     take_value_units(v, held, x.value[0]);
@@ -499,7 +508,7 @@ struct Int16Attention {
     const int64_t count = rows.queries();
     for (int64_t i = 0; i < count; ++i) take_query<N>(i);
     // Queries of zeros behind them fill up the last registers.
-    for (int64_t i = count; i < count + M / 2; ++i) {
+    for (int64_t i = count; i < count + kFill; ++i) {
       x.query[i] = 0.f;
       for (int64_t p = 0; p < head_dim / 2; ++p) queries[i * (head_dim / 2) + p] = 0;
     }

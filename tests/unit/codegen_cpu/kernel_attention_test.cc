@@ -290,12 +290,13 @@ class KernelAttention : public KernelTest {
 };
 QCC_INSTANTIATE_KERNEL_TEST(KernelAttention);
 
-// In integers: groups of 8, 3, 3, 2, 4, 1 queries, as up to 2, up to 4 and more of them differ.
+// In integers: groups of 8, 3, 3, 2, 4, 1, 6, 8, 16 queries, as up to 2, 4, 6, 8 and more of them differ.
 const Shape kShapes[] = {
     {4, 2, 32, 16, true, false},       {6, 2, 64, 64, false, true},       {8, 1, 256, 64, true, true},
     {8, 1, 256, 64, true, true, true}, {2, 2, 40, 8, true, false},        {3, 1, 128, 128, false, false},
     {6, 2, 40, 8, false, true, true},  {6, 2, 64, 64, false, true, true}, {4, 2, 128, 128, false, true, true},
-    {8, 2, 96, 32, true, true, true},  {2, 2, 40, 8, true, true, true}};
+    {8, 2, 96, 32, true, true, true},  {2, 2, 40, 8, true, true, true},   {6, 1, 64, 64, false, true, true},
+    {8, 1, 32, 32, false, true, true}, {16, 1, 32, 32, false, true, true}};
 
 TEST_P(KernelAttention, ValuesAndSplits) {
   for (const Shape& s : kShapes) {
@@ -326,7 +327,7 @@ TEST_P(KernelAttention, ValuesAndSplits) {
 
 // Contexts of several parts, with steps over the places where a part ends.
 TEST_P(KernelAttention, PartsOfAContextAreFolded) {
-  for (const Shape& s : {kShapes[0], kShapes[6]}) {
+  for (const Shape& s : {kShapes[0], kShapes[6], kShapes[11], kShapes[12]}) {
     SCOPED_TRACE(s.name());
     constexpr int64_t kPart = AttentionParts::kLeast, tokens = 2 * kPart + 70;
     Sequence whole = make_sequence(s, tokens, 7);
@@ -335,7 +336,8 @@ TEST_P(KernelAttention, PartsOfAContextAreFolded) {
     if (HasFatalFailure()) return;
     Sequence split = make_sequence(s, tokens, 7);
     int64_t t = 0;
-    for (const int64_t end : {kPart - 3, kPart + 1, kPart + 2, 2 * kPart - 4, 2 * kPart + 4, tokens}) {
+    for (const int64_t end : {kPart - 3, kPart + 1, kPart + 2, kPart + 4, kPart + 63, kPart + 65,
+                              2 * kPart - 4, 2 * kPart + 4, tokens}) {
       step(*k, {{&split, t, end - t}}, t % 2 == 0 ? 1 : 5);
       t = end;
     }
