@@ -1,8 +1,8 @@
 // Attention in f32: online softmax over tiles of the cache at absolute positions, so
 // that a row's result depends on its own query and position only. Query heads of one kv head are taken up to
-// four at a time: each piece of the cache that is loaded serves them all. Where several rows of a sequence
-// share tiles, an f16 tile is converted once into scratch; the arithmetic is the same either way. Kernels
-// only.
+// kMostTogether at a time: each piece of the cache that is loaded serves them all. Where several rows of a
+// sequence share tiles, an f16 tile is converted once into scratch; the arithmetic is the same either way.
+// Kernels only.
 #ifndef QCC_CODEGEN_CPU_KERNELS_ATTENTION_F32_H_
 #define QCC_CODEGEN_CPU_KERNELS_ATTENTION_F32_H_
 
@@ -35,11 +35,14 @@ struct Converted : Single {
 
 struct F32Attention {
   static constexpr int kTile = F32AttentionScratch::kTile;
+  // Of 16 lanes there are registers for eight (Zen 5, two threads, 16 heads over 2 of 32768 positions: 44
+  // GB/s, four at a time 40).
+  static constexpr int kMostTogether = kLanes == 16 ? 8 : 4;
 
   // What is indexed lies apart, so that what is constant is known to be.
   struct Sums {
-    alignas(64) float score[4][kTile];
-    float keep[4];
+    alignas(64) float score[kMostTogether][kTile];
+    float keep[kMostTogether];
     float top[F32AttentionScratch::kQueries];  // largest score so far, of a part
     float sum[F32AttentionScratch::kQueries];  // of exp(score - top)
     float total_top[F32AttentionScratch::kQueries], total_sum[F32AttentionScratch::kQueries];
@@ -65,10 +68,9 @@ struct F32Attention {
   }
 
   // x.score[i][j] for Q queries and positions j < count of the tile at k, N at a time; scores up to the next
-  // multiple of N / Q may be written with anything. Asks for the values, which are wanted next.
+  // multiple of N / Q may be written with anything. Asks for keys behind these, as many as are read.
   template <class E, int N, int Q>
-  __attribute__((always_inline)) void dots(const float* q, const uint8_t* keys, const uint8_t* values,
-                                           int64_t count) const {
+  __attribute__((always_inline)) void dots(const float* q, const uint8_t* keys, int64_t count) const {
     constexpr int kAtOnce = N / Q;
     const int64_t row = head_dim * E::kBytes;
     for (int64_t j0 = 0; j0 < count; j0 += kAtOnce) {
@@ -84,7 +86,8 @@ struct F32Attention {
         for (int i = 0; i < Q; ++i) qs[i] = loadf<N>(q + i * head_dim + c);
         QK_UNROLL
         for (int j = 0; j < kAtOnce; ++j) {
-          if (E::kAhead && c * E::kBytes % 64 == 0) prefetch_far(values + (j0 + j) * row + c * E::kBytes);
+          if (E::kAhead && c * E::kBytes % 64 == 0)
+            prefetch_near(keys + kKeysAhead + j0 * row + c * E::kBytes * kAtOnce + 64 * j);
           const F32<N> key = E::template get<N>(at[j] + c * E::kBytes);
           QK_UNROLL
           for (int i = 0; i < Q; ++i) a[i * kAtOnce + j] = fma<N>(qs[i], key, a[i * kAtOnce + j]);
@@ -101,9 +104,9 @@ struct F32Attention {
   }
 
   // to[i] = to[i] * x.keep[i] + sum over j < count, in order, of x.score[i][j] * v[j], V vectors of N columns
-  // of Q queries. Asks for the next tile's keys.
+  // of Q queries. `next`: as many bytes as are read here, asked for one behind the other.
   template <class E, int N, int Q, int V>
-  __attribute__((always_inline)) void add_values(float* to, const uint8_t* values, const uint8_t* next_keys,
+  __attribute__((always_inline)) void add_values(float* to, const uint8_t* values, const uint8_t* next,
                                                  int64_t count) const {
     F32<N> a[Q][V];
     QK_UNROLL
@@ -115,7 +118,7 @@ struct F32Attention {
       QK_UNROLL
       for (int c = 0; c < V; ++c) {
         const int64_t at = (j * head_dim + c * N) * E::kBytes;
-        if (E::kAhead && c * N * E::kBytes % 64 == 0) prefetch_far(next_keys + at);
+        if (E::kAhead && c * N * E::kBytes % 64 == 0) prefetch_near(next + (j * V + c) * N * E::kBytes);
         const F32<N> value = E::template get<N>(values + at);
         QK_UNROLL
         for (int i = 0; i < Q; ++i) a[i][c] = fma<N>(F32<N>(x.score[i][j]), value, a[i][c]);
@@ -133,23 +136,26 @@ struct F32Attention {
   __attribute__((always_inline)) void tile_queries(int64_t i, const uint8_t* keys, const uint8_t* values,
                                                    int64_t count) const {
     constexpr int kVectors = (N == 16 ? 16 : 8) / Q;
-    dots<E, N, Q>(query + i * head_dim, keys, values, count);
-    const uint8_t* next_keys = keys + kTile * head_dim * E::kBytes;
+    dots<E, N, Q>(query + i * head_dim, keys, count);
+    const uint8_t* next = values + kTile * head_dim * E::kBytes;
     QK_UNROLL
     for (int j = 0; j < Q; ++j)
       x.keep[j] = softmax_step<kTile / 16>(x.score[j], count, x.top[i + j], x.sum[i + j]);
     float* to = acc + i * head_dim;
     int64_t c = 0;
     for (; c + kVectors * N <= head_dim; c += kVectors * N)
-      add_values<E, N, Q, kVectors>(to + c, values + c * E::kBytes, next_keys + c * E::kBytes, count);
+      add_values<E, N, Q, kVectors>(to + c, values + c * E::kBytes, next + c * kTile * E::kBytes, count);
     for (; c < head_dim; c += N)
-      add_values<E, N, Q, 1>(to + c, values + c * E::kBytes, next_keys + c * E::kBytes, count);
+      add_values<E, N, Q, 1>(to + c, values + c * E::kBytes, next + c * kTile * E::kBytes, count);
   }
 
   template <class E, int N>
   __attribute__((always_inline)) void tile_row(int64_t i, const uint8_t* keys, const uint8_t* values,
                                                int64_t count) const {
     const int64_t end = i + rows.group;
+    if constexpr (kMostTogether == 8 && N >= 8) {
+      for (; i + 8 <= end; i += 8) tile_queries<E, N, 8>(i, keys, values, count);
+    }
     for (; i + 4 <= end; i += 4) tile_queries<E, N, 4>(i, keys, values, count);
     if (i + 2 <= end) {
       tile_queries<E, N, 2>(i, keys, values, count);

@@ -368,7 +368,7 @@ struct Int16Attention {
   // found meanwhile. A line at a time: many at once wait for each other and hold up what is read now. (Zen 5,
   // 32768 positions, two threads, while plain streams read 51 GB/s: 45; each asked for while the other is
   // multiplied, and units in loops of their own, 41. One thread, 38: 31 and 28.)
-  static constexpr int64_t kKeysAhead = 12288, kValuesAhead = 8192;  // bytes
+  static constexpr int64_t kValuesAhead = 8192;  // bytes, of the next tile
   template <int N, int Q>
   __attribute__((always_inline)) void few(const uint8_t* k, const uint8_t* v, int64_t t0,
                                           int64_t left) const {
