@@ -360,8 +360,8 @@ struct Int16Attention {
     return __builtin_shufflevector(once, once, (L % A)...);
   }
 
-  // The first Q queries over the tile at t0, whose keys and values are brought to integers on the way: it
-  // pays to keep them for more than kFew queries only. `left`: positions from t0 on.
+  // The first Q queries over the tile at t0, whose keys and values are brought to integers on the way, and not
+  // kept: that pays for more queries only (has_few). `left`: positions from t0 on.
   //
   // Memory never rests, and gives its lines in the order in which they lie: while keys are multiplied those
   // some KiB behind them are asked for, while values are, those of the next tile, of which the units are
@@ -442,6 +442,7 @@ struct Int16Attention {
       // As many bytes as are read here, one behind the other.
       const int64_t begin = 4 * (c * kPairs + p * C * N);
       for (int64_t at = 0; at < 4 * C * N; at += 64) prefetch_near(next_v + kValuesAhead + begin + at);
+      // Bytes of eight rows, 16 head_dim, are a multiple of what is read here: none is passed over.
       if (begin == next * row) {
         take_units(next_v, kWeighted.left, next, of.next_held, of.next);
         next += kUnitsTogether;
