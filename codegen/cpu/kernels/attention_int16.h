@@ -360,8 +360,8 @@ struct Int16Attention {
     return __builtin_shufflevector(once, once, (L % A)...);
   }
 
-  // The first Q queries over the tile at t0, whose keys and values are brought to integers on the way, and not
-  // kept: that pays for more queries only (has_few). `left`: positions from t0 on.
+  // The first Q queries over the tile at t0, whose keys and values are brought to integers on the way, and
+  // not kept: that pays for more queries only (has_few). `left`: positions from t0 on.
   //
   // Memory never rests, and gives its lines in the order in which they lie: while keys are multiplied those
   // some KiB behind them are asked for, while values are, those of the next tile, of which the units are
