@@ -124,17 +124,23 @@ double Measure(const uint8_t* memory, int64_t bytes_each, long readers, int stre
   return best;
 }
 
-int Usage() {
-  std::fprintf(stderr, "usage: qrt_read_bench [THREADS [MEBIBYTES | FILE, at least 2 MiB a thread]]\n");
+constexpr char kUsage[] = "usage: qrt_read_bench [THREADS [MEBIBYTES | FILE, at least 2 MiB a thread]]\n";
+
+int Misused() {
+  std::fputs(kUsage, stderr);
   return 2;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && (std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0)) {
+    std::fputs(kUsage, stdout);
+    return 0;
+  }
   const long threads = argc > 1 ? std::atol(argv[1]) : static_cast<long>(std::thread::hardware_concurrency());
   const std::string what = argc > 2 ? argv[2] : "1024";
-  if (argc > 3 || threads < 1) return Usage();
+  if (argc > 3 || threads < 1) return Misused();
   const bool number = what.find_first_not_of("0123456789") == std::string::npos;
   int64_t bytes = number ? std::atoll(what.c_str()) << 20 : 0;
   const uint8_t* memory = number ? Memory(bytes) : File(what.c_str(), bytes);
@@ -143,7 +149,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   const int64_t each = bytes / threads / kHugePage * kHugePage;
-  if (each == 0) return Usage();
+  if (each == 0) return Misused();
   double best = 0;
   for (const int streams : kStreams) best = std::max(best, Measure(memory, each, threads, streams));
   std::printf("best: %.1f GB/s\n", best);
