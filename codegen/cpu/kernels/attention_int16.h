@@ -474,13 +474,16 @@ struct Int16Attention {
     }
   }
 
-  // Most queries of `few`: as many as have a lane each. Below 16 lanes they are eight or none: more than four
-  // cost what eight do (level v3 on a Zen 5, six: 0.82x of the other way while a cache holds the positions).
+  // Most queries of `few`: each has a lane.
+  template <int N>
+  static constexpr int kMostFew = N < 8 ? N : 8;
+  // Whether `few` has the tile at t0, of which each row must see some. Five queries cost what eight do, which
+  // below 16 lanes pays from seven on (level v3 on a Zen 5, six: 0.82x of the other way where the positions
+  // lie in a cache).
   template <int N>
   bool has_few(int64_t t0) const {
-    constexpr int kMost = N < 8 ? N : 8;
     const int64_t count = rows.queries();
-    return t0 <= rows.first && count <= kMost && (N == 16 || count <= 4 || count > 6);
+    return t0 <= rows.first && count <= kMostFew<N> && (N == 16 || count <= 4 || count > 6);
   }
   // All queries over the tile at t0.
   template <int N>
@@ -493,7 +496,7 @@ struct Int16Attention {
       if (t0 == rows.from) take_value_units(v, left, x.value[t0 / kTile % 2]);
       if (count <= 2) return few<N, 2>(k, v, t0, left);
       if (count <= 4) return few<N, 4>(k, v, t0, left);
-      return few<N, (N < 8 ? N : 8)>(k, v, t0, left);
+      return few<N, kMostFew<N>>(k, v, t0, left);
     }
     take_keys<N>(k, held);
     take_value_units(v, held, x.value[0]);
