@@ -161,7 +161,9 @@ constexpr CompileOption kOptions[] = {
      .write = WriteChoice<&PipelineOptions::numerics>},
     {.name = "kv",
      .help = "elements of the KV cache",
-     .page = "Recurrent and conv states are always f32",
+     .page =
+         "With f16 and int8 numerics a CPU has rows of 16-bit integers with a scale each in its place, which "
+         "are as exact and faster. Recurrent and conv states are always f32",
      .changes = OptionChanges::kArtifact,
      .words = kKvWords,
      .read = ReadChoice<&PipelineOptions::kv>,

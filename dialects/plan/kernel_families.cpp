@@ -198,6 +198,18 @@ DictionaryAttr makeAttr(Builder& b, const Spec& spec) {
   return b.getDictionaryAttr(entries);
 }
 
+Element elementOf(KvElement kv) {
+  switch (kv) {
+    case KvElement::F32:
+      return Element::F32;
+    case KvElement::F16:
+      return Element::F16;
+    case KvElement::B16:
+      return Element::B16;
+  }
+  llvm_unreachable("all elements are listed");
+}
+
 }  // namespace
 
 #define QCC_FAMILY(name, Name)                        \
@@ -216,7 +228,7 @@ DictionaryAttr makeAttr(Builder& b, const Spec& spec) {
                    std::nullopt, 0, Role::State{kind, Element::F32}});
 #define QCC_KV(role, access, bytes)                                                                          \
   roles.push_back({#role, Space::KV, false, Unit::Whole, Presence::Required, access, bytes, std::nullopt, 0, \
-                   Role::State{StateKind::KV, s.kv == KvElement::F16 ? Element::F16 : Element::F32}});
+                   Role::State{StateKind::KV, elementOf(s.kv)}});
 #define QCC_END(name, Name) \
   return roles;             \
   }

@@ -155,7 +155,7 @@ constexpr int64_t gdnDeltaStateBytes(const GatedDeltaSpec& s) {
 // One K and one V row of all kv heads.
 template <class Spec>
 constexpr int64_t kvTokenBytes(const Spec& s) {
-  return 2 * s.kv_heads * s.head_dim * (s.kv == KvElement::F16 ? 2 : 4);
+  return 2 * s.kv_heads * s.head_dim * (s.kv == KvElement::F32 ? 4 : 2);
 }
 
 // The lists of moe_group, i32: how many experts have rows, at [1] their ids, ascending, at [1 + experts]

@@ -91,7 +91,7 @@ struct LayoutWeightsPass : impl::LayoutWeightsBase<LayoutWeightsPass> {
       for (const StateEntry& entry : stateEntries(func.getBody().front())) entries[entry.state] = entry.bytes;
       for (auto [argument, operand] : llvm::zip_equal(func.getArguments(), call.getOperands()))
         if (isa<hir::StateType>(operand.getType()) &&
-            failed(state(call, operand, *number, entries.lookup(argument))))
+            failed(state(call, operand, *number, stateElement(argument), entries.lookup(argument))))
           return failure();
       return success();
     }
@@ -166,14 +166,13 @@ struct LayoutWeightsPass : impl::LayoutWeightsBase<LayoutWeightsPass> {
       weightEnd = layouts::AlignUp(weightEnd + bytes, plan::kAlignment);
     }
 
-    LogicalResult state(func::CallOp call, Value value, int64_t layer, int64_t entry) {
+    LogicalResult state(func::CallOp call, Value value, int64_t layer, plan::Element element, int64_t entry) {
       std::string name = stateName(value, {});
       if (name.empty()) return call.emitError("state does not come from a hir.state");
       if (!states.insert(name).second) return call.emitError("state '") << name << "' is used by two layers";
       auto type = cast<hir::StateType>(value.getType());
       auto [bytes, entryBytes] = stateMemory(type, entry);
       int64_t& end = type.getKind() == hir::StateKind::KV ? kvEnd : stateEnd;
-      auto element = type.getElementType().isF16() ? plan::Element::F16 : plan::Element::F32;
       plan::StateOp::create(b, value.getLoc(), name, planKind(type.getKind()), layer, type.getShape(),
                             element, end, bytes, entryBytes);
       end = layouts::AlignUp(end + bytes, plan::kAlignment);

@@ -8,8 +8,16 @@ using namespace mlir;
 namespace qcc::passes {
 namespace {
 
-plan::KvElement elementOf(hir::StateType cache) {
-  return cache.getElementType().isF16() ? plan::KvElement::F16 : plan::KvElement::F32;
+plan::KvElement kvElement(Value cache) {
+  switch (stateElement(cache)) {
+    case plan::Element::F32:
+      return plan::KvElement::F32;
+    case plan::Element::F16:
+      return plan::KvElement::F16;
+    case plan::Element::B16:
+      return plan::KvElement::B16;
+  }
+  llvm_unreachable("all elements are listed");
 }
 
 plan::L2Form formOf(hir::L2Form form) {
@@ -22,7 +30,7 @@ void setHeads(Spec& spec, Op op) {
   spec.q_heads = op.getQueryHeads();
   spec.kv_heads = op.getKvHeads();
   spec.head_dim = op.getHeadDim();
-  spec.kv = elementOf(op.getState().getType());
+  spec.kv = kvElement(op.getState());
 }
 
 struct GatedDeltaLowering : LoweringOf<GatedDeltaLowering, hir::FusedGatedDeltaOp> {
@@ -110,16 +118,6 @@ struct QkNormRopeStoreLowering : LoweringOf<QkNormRopeStoreLowering, hir::FusedQ
   }
 };
 
-// Whether all that is made of these rows is rounded to int8 first.
-bool goesOnAsInt8(Value rows) {
-  return !rows.use_empty() && llvm::all_of(rows.getUsers(), [](Operation* user) {
-    auto type = user->getNumResults() == 1 ? dyn_cast<RankedTensorType>(user->getResult(0).getType())
-                                           : RankedTensorType();
-    auto blocks = type ? dyn_cast_or_null<hir::Int8Attr>(type.getEncoding()) : hir::Int8Attr();
-    return blocks && blocks.getTerms() == 1;
-  });
-}
-
 struct GatedAttentionLowering : LoweringOf<GatedAttentionLowering, hir::FusedGatedAttentionOp> {
   static LogicalResult lowerOp(hir::FusedGatedAttentionOp op, Lowering& l) {
     FailureOr<View> q = l.denseRows(op.getQ(), op);
@@ -129,7 +127,6 @@ struct GatedAttentionLowering : LoweringOf<GatedAttentionLowering, hir::FusedGat
     setHeads(spec, op);
     spec.scale = op.getScale().convertToFloat();
     spec.gated = static_cast<bool>(op.getGate());
-    spec.numerics = goesOnAsInt8(op.getResult()) ? plan::Numerics::Int8 : plan::Numerics::F32;
     plan::AttentionBindings<plan::Ref> bindings;
     bindings.q = Lowering::ref(*q);
     if (spec.gated) {

@@ -40,6 +40,25 @@ StateMemory stateMemory(hir::StateType type, int64_t entry) {
   return {bytes + layouts::kStateBlock * entry, entry};
 }
 
+// Whether all that is made of these rows is rounded to int8 first.
+static bool goesOnAsInt8(Value rows) {
+  return !rows.use_empty() && llvm::all_of(rows.getUsers(), [](Operation* user) {
+    auto type = user->getNumResults() == 1 ? dyn_cast<RankedTensorType>(user->getResult(0).getType())
+                                           : RankedTensorType();
+    auto blocks = type ? dyn_cast_or_null<hir::Int8Attr>(type.getEncoding()) : hir::Int8Attr();
+    return blocks && blocks.getTerms() == 1;
+  });
+}
+
+plan::Element stateElement(Value state) {
+  if (!cast<hir::StateType>(state.getType()).getElementType().isF16()) return plan::Element::F32;
+  auto readers = llvm::make_filter_range(state.getUsers(), llvm::IsaPred<hir::FusedGatedAttentionOp>);
+  bool rounded = !readers.empty() && llvm::all_of(readers, [](Operation* reader) {
+    return goesOnAsInt8(cast<hir::FusedGatedAttentionOp>(reader).getResult());
+  });
+  return rounded ? plan::Element::B16 : plan::Element::F16;
+}
+
 SmallVector<StateEntry> stateEntries(Block& block) {
   SmallVector<StateEntry> entries;
   for (Operation& op : block)

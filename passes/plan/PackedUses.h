@@ -70,6 +70,10 @@ struct StateMemory {
 };
 StateMemory stateMemory(hir::StateType type, int64_t entry);
 
+// What the values of a layer's state are, of a block's argument: a cache of f16 that all attention over it
+// reads for int8 rows holds what a device multiplies fastest.
+plan::Element stateElement(mlir::Value state);
+
 // The states that ops of `block` keep entries in.
 llvm::SmallVector<StateEntry> stateEntries(mlir::Block& block);
 

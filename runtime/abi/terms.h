@@ -16,9 +16,12 @@
   X(F32, "f32", 0)      \
   X(Int8, "int8", 1)
 
+// B16, of KV: 16 bits a value, as its device has them: rows of integers on a CPU (integer_row.h), f16 on a
+// GPU.
 #define QRT_ELEMENTS(X) \
   X(F32, "f32", 0)      \
-  X(F16, "f16", 1)
+  X(F16, "f16", 1)      \
+  X(B16, "b16", 2)
 
 // Conv: the last rows before a convolution. Delta: the memory of a delta rule. KV: keys and values by token.
 // Trace: the last row behind a layer, for people to look at.

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <functional>
 
+#include "runtime/abi/integer_row.h"
 #include "runtime/abi/manifest_generated.h"
 #include "runtime/abi/program.h"
 #include "runtime/abi/qbin.h"
@@ -397,8 +398,9 @@ Status ArtifactVerifier::CheckStates() {
       return BadField(field + ".kind", std::to_string(static_cast<int>(s.kind)), "0 to 3");
     }
     if (!Known(s.element)) {
-      return BadField(field + ".element", std::to_string(static_cast<int>(s.element)), "0 or 1");
+      return BadField(field + ".element", std::to_string(static_cast<int>(s.element)), "0 to 2");
     }
+    if (s.element == Element::kB16) QRT_RETURN_IF_ERROR(CheckIntegerRows(s, field));
     const uint64_t area = s.kind == StateKind::kKV ? m.kv_bytes_per_token : m.state_bytes;
     if (s.bytes == 0 || !InRange(s.offset, s.bytes, area)) {
       return BadField(field, std::to_string(s.bytes) + " bytes at " + std::to_string(s.offset),
@@ -437,6 +439,16 @@ Status ArtifactVerifier::CheckStates() {
     }
   }
   return CheckStateAreas();
+}
+
+Status ArtifactVerifier::CheckIntegerRows(const StateInfo& s, const std::string& field) const {
+  if (s.kind != StateKind::kKV) return BadField(field + ".element", Name(s.element), "f32, for it is no KV");
+  const uint64_t values = s.shape.empty() ? 0 : s.shape.back();
+  if (values < IntegerRow::kUnitBits || values > IntegerRow::kMostValues) {
+    return BadField(field + ".shape", std::to_string(values) + " values in a row of integers",
+                    std::to_string(IntegerRow::kUnitBits) + " to " + std::to_string(IntegerRow::kMostValues));
+  }
+  return Status();
 }
 
 Status ArtifactVerifier::CheckEntries(const StateInfo& s, const std::string& field) const {

@@ -53,6 +53,7 @@ class ArtifactVerifier {
   Status CheckModel();
   Status CheckStates();
   // The areas hold the states and nothing more.
+  Status CheckIntegerRows(const StateInfo& s, const std::string& field) const;
   Status CheckEntries(const StateInfo& s, const std::string& field) const;
   Status CheckStateAreas() const;
   Status CheckSampling();

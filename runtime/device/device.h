@@ -124,6 +124,8 @@ class Device {
   virtual uint64_t scratch_bytes() const = 0;        // arena, step buffers
   virtual uint64_t device_weight_bytes() const = 0;  // copied to device memory; 0: mapped from the file
   virtual bool samples() const = 0;                  // whether StepRequest::samples is served
+  // Whether KV of Element::kB16 lies in rows of integers (runtime/abi/integer_row.h), not as f16.
+  virtual bool has_integer_rows() const { return false; }
 
   // The most rows that a step should have when its longest sequence will hold `context` tokens: larger ones
   // of `programs`, which give no logits, would keep the device busy for too long at a time. Not fewer than

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "runtime/abi/integer_row.h"
 #include "runtime/base/checked.h"
 
 namespace qrt {
@@ -16,6 +17,13 @@ constexpr uint64_t kMaxKvPlanes = 1 << 20;
 std::string RoleOf(const StateInfo& state) {
   const std::string role = state.name.substr(state.name.rfind('.') + 1);
   return role == "trace" ? kLayerOutput : role;
+}
+
+// Of the elements at byte `at` of a token's KV.
+int32_t IntegerBits(const StateInfo& state, uint64_t at) {
+  if (state.element != Element::kB16) return 0;
+  return at < state.bytes / 2 ? IntegerRow::KeyBits(static_cast<int64_t>(state.shape.back()))
+                              : IntegerRow::kValueBits;
 }
 
 }  // namespace
@@ -59,7 +67,7 @@ Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
           "manifest, state " + state.name, "compile the model again with this release's qcc");
     }
     for (uint64_t at = 0; at < state.bytes; at += row.value()) {
-      plan.kv_planes.push_back({state.offset + at, row.value(), place});
+      plan.kv_planes.push_back({state.offset + at, row.value(), place, IntegerBits(state, at)});
     }
   }
   for (std::vector<TracedLayer>* list : {&plan.traces, &plan.values}) {

@@ -27,6 +27,8 @@ struct KvPlane {
   uint64_t offset = 0;     // bytes per token before this plane
   uint64_t row_bytes = 0;  // of one token
   uint32_t state = 0;      // whose it is: place in the manifest's list of states
+  // Of integers, where a device has them (Element::kB16, Device::has_integer_rows); 0: of another element.
+  int32_t integer_bits = 0;
 };
 
 // The role of what a layer returns.

@@ -7,9 +7,11 @@
 #include <string>
 #include <utility>
 
+#include "runtime/abi/integer_row.h"
 #include "runtime/artifact/state_area.h"
 #include "runtime/base/hash.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/kv_form.h"
 #include "runtime/engine/lookup_drafter.h"
 #include "runtime/engine/model_drafter.h"
 #include "runtime/engine/second_model.h"
@@ -20,7 +22,11 @@ namespace {
 // KV is laid out for a multiple of this, so that every plane starts aligned whatever the context.
 constexpr uint64_t kKvTokenAlignment = 64;
 
-constexpr char kSnapshotMagic[8] = {'Q', 'R', 'T', 'S', 'N', 'A', 'P', '2'};
+// What a snapshot's KV goes through where it changes its form; more than any row of two forms.
+constexpr uint64_t kStagingBytes = uint64_t{256} << 10;
+static_assert(kStagingBytes >= 4 * IntegerRow::kMostValues);
+
+constexpr char kSnapshotMagic[8] = {'Q', 'R', 'T', 'S', 'N', 'A', 'P', '3'};
 
 struct SnapshotHeader {
   char magic[8];
@@ -28,9 +34,34 @@ struct SnapshotHeader {
   uint64_t position;
   uint64_t state_bytes;
   uint64_t kv_bytes_per_token;
-  uint8_t hash[16];  // of the snapshot with these bytes taken as zero
+  uint64_t integer_parts;  // bit i: KV of Element::kB16 of part i lies in rows of integers, not as f16
+  uint8_t hash[16];        // of the snapshot with these bytes taken as zero
 };
-static_assert(sizeof(SnapshotHeader) == 64, "no padding");
+static_assert(sizeof(SnapshotHeader) == 72, "no padding");
+
+bool HasTwoForms(const ModelPlan& plan) {
+  return std::any_of(plan.kv_planes.begin(), plan.kv_planes.end(),
+                     [](const KvPlane& plane) { return plane.integer_bits != 0; });
+}
+
+// A bit for each part whose KV may lie in either form.
+uint64_t PartsOfTwoForms(const Engine& engine) {
+  uint64_t parts = 0;
+  for (size_t part = 0; part < engine.part_count(); ++part) {
+    parts |= static_cast<uint64_t>(HasTwoForms(engine.plan(part))) << part;
+  }
+  return parts;
+}
+
+// Rows of a plane become integers, or f16. They are aligned: memory of a vector.
+void ChangeForm(std::span<uint8_t> rows, const KvPlane& plane, bool integers) {
+  const std::span<uint16_t> elements = {reinterpret_cast<uint16_t*>(rows.data()), rows.size() / 2};
+  if (integers) {
+    IntegersFromHalves(elements, plane.row_bytes / 2, plane.integer_bits);
+  } else {
+    HalvesFromIntegers(elements, plane.row_bytes / 2);
+  }
+}
 
 // Of a snapshot of an engine's sessions, but for its position and hash.
 SnapshotHeader EmptyHeader(const Engine& engine) {
@@ -40,6 +71,8 @@ SnapshotHeader EmptyHeader(const Engine& engine) {
   for (size_t part = 0; part < engine.part_count(); ++part) {
     header.state_bytes += engine.plan(part).state_bytes;
     header.kv_bytes_per_token += engine.plan(part).kv_bytes_per_token;
+    const bool integers = HasTwoForms(engine.plan(part)) && engine.device(part).has_integer_rows();
+    header.integer_parts |= static_cast<uint64_t>(integers) << part;
   }
   return header;
 }
@@ -410,6 +443,10 @@ Status Session::Restore(const uint8_t* bytes, uint64_t size) {
                     std::to_string(header.kv_bytes_per_token) + " of KV per token, expected " +
                     std::to_string(own.state_bytes) + " and " + std::to_string(own.kv_bytes_per_token));
   }
+  if ((header.integer_parts & ~PartsOfTwoForms(engine_)) != 0) {
+    return Mismatch("the snapshot has integers in the KV of parts " + std::to_string(header.integer_parts) +
+                    ", a bit for each, of the model's parts " + std::to_string(PartsOfTwoForms(engine_)));
+  }
   if (!(Payload(header.position) + sizeof header).is(size)) {
     return Mismatch("the snapshot has " + std::to_string(size) + " bytes, which is not the size of " +
                     std::to_string(header.position) + " tokens");
@@ -426,13 +463,52 @@ Status Session::Restore(const uint8_t* bytes, uint64_t size) {
                   "session snapshot", "restore into a session with a larger context");
   }
   std::vector<std::vector<CopyRange>> ranges;
+  const uint64_t other_forms = header.integer_parts ^ own.integer_parts;
+  std::vector<uint8_t> staging(other_forms != 0 ? kStagingBytes : 0);
+  const uint8_t* const payload = at;
   for (size_t part = 0; part < engine_.part_count(); ++part) {
     // Write only reads the host's side of a range.
-    ranges.push_back(Ranges(part, const_cast<uint8_t*>(at), header.position));
+    uint8_t* const from = const_cast<uint8_t*>(at);
+    ranges.push_back((other_forms >> part & 1) == 0 ? Ranges(part, from, header.position)
+                                                    : StateRanges(part, from, header.position));
     at += PayloadOf(part, header.position).value();
   }
   QRT_RETURN_IF_ERROR(WriteRanges(ranges, "the restoring of a session"));
+  at = payload;
+  for (size_t part = 0; part < engine_.part_count(); ++part) {
+    if ((other_forms >> part & 1) != 0) {
+      QRT_RETURN_IF_ERROR(
+          WriteOtherForm(part, at + engine_.StateBytes(part, header.position), header.position, staging));
+    }
+    at += PayloadOf(part, header.position).value();
+  }
   Arrived(header.position);
+  return Status();
+}
+
+Status Session::WriteOtherForm(size_t part, const uint8_t* kv, uint64_t tokens, std::span<uint8_t> staging) {
+  const bool integers = engine_.device(part).has_integer_rows();
+  for (const KvPlane& plane : engine_.plan(part).kv_planes) {
+    if (engine_.IsDraftsOwn(part, plane)) continue;
+    const bool changes = plane.integer_bits != 0;
+    for (uint64_t done = 0, run; done < tokens; done += run) {
+      run = changes ? std::min(staging.size() / plane.row_bytes, tokens - done) : tokens;
+      // Write only reads the host's side of a range.
+      std::span<uint8_t> rows = {const_cast<uint8_t*>(kv) + done * plane.row_bytes, run * plane.row_bytes};
+      if (changes) {
+        std::memcpy(staging.data(), rows.data(), rows.size());
+        rows = staging.first(rows.size());
+        ChangeForm(rows, plane, integers);
+      }
+      const CopyRange range = {&areas_[part].kv, plane.offset * kv_capacity_ + done * plane.row_bytes,
+                               rows.data(), rows.size()};
+      const DeviceResult result = engine_.Write(part, {&range, 1});
+      if (result == DeviceResult::kOk) continue;
+      damaged_ = true;
+      return engine_.Failure(part, result, "the restoring of a session");
+    }
+    kv += tokens * plane.row_bytes;
+  }
   return Status();
 }
 

@@ -205,6 +205,9 @@ class Session {
   // `ranges`: of each part; `what` names the work for people.
   Status WriteRanges(std::span<const std::vector<CopyRange>> ranges, const char* what);
   Status WriteState(uint64_t tokens, const uint8_t* bytes, const char* what);
+  // A part's KV of `tokens` tokens out of a snapshot in the other form (kv_form.h), by way of `staging`,
+  // which holds a row of each plane that has two.
+  Status WriteOtherForm(size_t part, const uint8_t* kv, uint64_t tokens, std::span<uint8_t> staging);
   // Calls `copy(part, ranges)` for KV as ReadKv describes, some runs at a time.
   template <typename Copy>
   Status CopyKv(uint64_t begin, uint64_t run, std::span<uint8_t* const> blocks, const char* what,

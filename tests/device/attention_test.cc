@@ -62,7 +62,7 @@ const Suite& AttentionSuite() {
         Case attention;
         attention.name = "attention_" + end;
         attention.family = "attention";
-        attention.spec = "{" + heads + ", scale = " + scale + " : f32, numerics = \"f32\"}";
+        attention.spec = "{" + heads + ", scale = " + scale + " : f32}";
         attention.rows = rows;
         cases.push_back(std::move(attention));
       }

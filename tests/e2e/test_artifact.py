@@ -234,7 +234,7 @@ def basis(h, qbin):
         out.text(s["name"])
         out.numbers(["conv", "delta", "kv", "trace"].index(s["kind"]), s["layer"])
         out.each(s["shape"], out.numbers)
-        out.numbers(["f32", "f16"].index(s["element"]), s["offset"], s["bytes"], s["entry_bytes"])
+        out.numbers(["f32", "f16", "b16"].index(s["element"]), s["offset"], s["bytes"], s["entry_bytes"])
 
     def program(p):
         place = lambda stream: -1 if stream is None else streams.index(stream)

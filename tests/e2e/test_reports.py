@@ -163,7 +163,7 @@ def diff(h):
         fields = {d["field"]: (d["a"], d["b"]) for d in found["manifest"]}
         assert code == 1 and not found["equal"], f"exit {code}"
         assert fields["provenance.options.kv"] == ("f16", "f32") and fields["kv"] == ("f16", "f32"), str(fields)
-        assert fields["states.blk.3.kv.element"] == ("f16", "f32"), str(fields)
+        assert fields["states.blk.3.kv.element"] == ("b16", "f32"), str(fields)
         assert not any("offset" in field or "section" in field for field in fields if not field.startswith("states.")), str(fields)
         assert found["weights"] == [], f"the weights are the same: {found['weights'][:2]}"
         assert [s["name"] for s in found["sections"]] == ["code cpu base"], str(found["sections"])

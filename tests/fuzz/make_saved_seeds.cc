@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string folder = argv[1];
-  const bool written = WriteSessions(folder) && WritePrefix(folder + "/prefix", 32, "QRTSNAP2 and so on") &&
+  const bool written = WriteSessions(folder) && WritePrefix(folder + "/prefix", 32, "QRTSNAP3 and so on") &&
                        WritePrefix(folder + "/empty_prefix", 0, "");
   return written ? 0 : 1;
 }

@@ -1,6 +1,5 @@
-// attention: rows of a sequence and a kv head at a time, in f32 or, where its outputs become int8 rows anyway
-// and the cache is f16, in integers of 16 bits. Whole, or in parts of the cache and a fold of them, with the
-// same bits.
+// attention: rows of a sequence and a kv head at a time, in f32 or, over a cache of integers, in these.
+// Whole, or in parts of the cache and a fold of them, with the same bits.
 #include "codegen/cpu/kernels/attention_f32.h"
 #include "codegen/cpu/kernels/attention_int16.h"
 #include "codegen/cpu/kernels/sequences.h"
@@ -9,7 +8,7 @@ namespace qk {
 namespace {
 
 QK_INLINE bool in_integers(const attention_args& a) {
-  return a.kv == QK_KvElement_F16 && a.numerics == QK_Numerics_Int8;
+  return a.kv == QK_KvElement_B16;
 }
 
 QK_INLINE void attend(const AttentionRows& rows) {
@@ -68,7 +67,7 @@ QK_INLINE void fold_columns(const attention_args& a, const float* part, const Fo
 // The first n of `rows`, from row0 on, over positions [from, to) of a kv head.
 QK_INLINE void attend(const attention_args& a, const RowsTogether& rows, int64_t row0, int64_t n,
                       int64_t kv_head, int64_t from, int64_t to, float* left) {
-  const int64_t head_bytes = rows.seq.kv_capacity * a.head_dim * (a.kv == QK_KvElement_F16 ? 2 : 4);
+  const int64_t head_bytes = rows.seq.kv_capacity * a.head_dim * (a.kv == QK_KvElement_F32 ? 4 : 2);
   const uint8_t* k = rows.seq.kv + a.kv_offset * rows.seq.kv_capacity + kv_head * head_bytes;
   attend({a, a.q_heads / a.kv_heads, kv_head, row0, n, rows.first, k, k + a.kv_heads * head_bytes, rows.part,
           from, to, left});

@@ -83,7 +83,8 @@ void qk_rope_table(const rope_table_args* args);
 // Rows [begin, end): per head RMS norm of q (to out [n_rows][q_heads * head_dim]) and k, rotation of their
 // first rot_dims (pairs i, i + rot_dims / 2; rope rows of rot_dims floats from qk_rope_table), k and v stored
 // to the row's sequence. kv_offset: bytes per token before this layer (plan.state): the layer's K
-// [kv_heads][capacity][head_dim] begins at seq.kv + kv_offset * capacity, V of the same shape follows. gated:
+// [kv_heads][capacity][head_dim] begins at seq.kv + kv_offset * capacity, V of the same shape follows; of b16
+// rows of head_dim are integers in units of their own (runtime/abi/integer_row.h). gated:
 // q holds per head head_dim queries, then head_dim gates (row stride 2 * q_heads * head_dim).
 void qk_norm_rope_store(const qk_norm_rope_store_args* args);
 

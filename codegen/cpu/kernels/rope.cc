@@ -2,6 +2,7 @@
 #include "codegen/cpu/kernels/kernels.h"
 #include "codegen/cpu/kernels/math.h"
 #include "codegen/cpu/kernels/row_ops.h"
+#include "codegen/cpu/kernels/integer_rows.h"
 #include "codegen/cpu/kernels/sequences.h"
 
 QK_SIGNATURE(qk_rope_table, rope_table)
@@ -49,13 +50,14 @@ QK_INLINE void norm_rope(const float* src, const float* weight, const float* rop
   for (int64_t i = rot_dims; i < head_dim; ++i) dst[i] = (src[i] * scale) * weight[i];
 }
 
-QK_INLINE void store_kv(const float* src, uint8_t* cache, int64_t row, int64_t head_dim, bool kv_f16) {
-  if (kv_f16) {
-    uint8_t* dst = cache + row * head_dim * 2;
-    for (int64_t i = 0; i < head_dim; i += 8) store<U16<8>>(dst + i * 2, float_to_half<8>(loadf<8>(src + i)));
+// bits: of integers (IntegerRow).
+QK_INLINE void store_kv(const float* src, uint8_t* row, int64_t head_dim, int64_t element, int32_t bits) {
+  if (element == QK_KvElement_B16) {
+    store_integers(src, row, head_dim, bits);
+  } else if (element == QK_KvElement_F16) {
+    for (int64_t i = 0; i < head_dim; i += 8) store<U16<8>>(row + i * 2, float_to_half<8>(loadf<8>(src + i)));
   } else {
-    uint8_t* dst = cache + row * head_dim * 4;
-    for (int64_t i = 0; i < head_dim; i += 8) store<F32<8>>(dst + i * 4, loadf<8>(src + i));
+    for (int64_t i = 0; i < head_dim; i += 8) store<F32<8>>(row + i * 4, loadf<8>(src + i));
   }
 }
 
@@ -67,8 +69,7 @@ QK_EXPORT void qk_norm_rope_store(const qk_norm_rope_store_args* args) {
   using namespace qk;
   const qk_norm_rope_store_args a = *args;
   const int64_t q_heads = a.q_heads, kv_heads = a.kv_heads, head_dim = a.head_dim, rot_dims = a.rot_dims;
-  const bool kv_f16 = a.kv == QK_KvElement_F16;
-  const int64_t element = kv_f16 ? 2 : 4;
+  const int64_t row_bytes = head_dim * (a.kv == QK_KvElement_F32 ? 4 : 2);
   for (int64_t r = a.begin; r < a.end; ++r) {
     const float* angles = a.rope + r * rot_dims;
     const int64_t q_stride = head_dim * (a.gated ? 2 : 1);
@@ -79,12 +80,13 @@ QK_EXPORT void qk_norm_rope_store(const qk_norm_rope_store_args* args) {
     const qrt_seq& seq = sequence_of_row(a.seqs, a.n_seqs, r);
     const int64_t at = seq.past + (r - seq.row_begin);
     uint8_t* k_cache = seq.kv + a.kv_offset * seq.kv_capacity;
-    uint8_t* v_cache = k_cache + kv_heads * seq.kv_capacity * head_dim * element;
+    uint8_t* v_cache = k_cache + kv_heads * seq.kv_capacity * row_bytes;
     for (int64_t h = 0; h < kv_heads; ++h) {
       float head[qcc::cpu::kMaxHeadDim];
       norm_rope(a.k + (r * kv_heads + h) * head_dim, a.k_norm, angles, head, head_dim, rot_dims, a.eps);
-      store_kv(head, k_cache, h * seq.kv_capacity + at, head_dim, kv_f16);
-      store_kv(a.v + (r * kv_heads + h) * head_dim, v_cache, h * seq.kv_capacity + at, head_dim, kv_f16);
+      const int64_t row = (h * seq.kv_capacity + at) * row_bytes;
+      store_kv(head, k_cache + row, head_dim, a.kv, IntegerRow::KeyBits(head_dim));
+      store_kv(a.v + (r * kv_heads + h) * head_dim, v_cache + row, head_dim, a.kv, IntegerRow::kValueBits);
     }
   }
 }

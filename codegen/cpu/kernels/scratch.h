@@ -12,6 +12,7 @@
 #include "dialects/layouts/int8_row.h"
 #include "dialects/layouts/sequence_state.h"
 #include "dialects/layouts/x16.h"
+#include "runtime/abi/integer_row.h"
 
 namespace qcc::cpu {
 
@@ -197,9 +198,9 @@ struct F32AttentionScratch {
         bytes(v + ScratchArray(kTile * head_dim)) {}
 };
 
-// attention in integers over a cache of f16: the same, keys and values as pairs of integers.
+// attention over a cache of integers: the same, keys and values as pairs of integers.
 struct Int16AttentionScratch {
-  static constexpr int64_t kTile = 64;
+  static constexpr int64_t kTile = qrt::IntegerRow::kTile;
   // Rows that share a tile, which is brought into pairs once for all of them.
   static constexpr int64_t kRows = 32;
   static constexpr int64_t kQueries = 128;

@@ -196,9 +196,8 @@ LogicalResult choose(plan::DispatchOp op, const plan::AttentionSpec& s, KernelCa
   if (group > kMaxQueryGroup)
     return op.emitError("no kernel 'attention' on target cpu for ")
            << group << " query heads per kv head: it takes up to " << kMaxQueryGroup;
-  bool integers = s.kv == plan::KvElement::F16 && s.numerics == plan::Numerics::Int8;
-  call.scratchBytes = integers ? Int16AttentionScratch(s.head_dim, group).bytes
-                               : F32AttentionScratch(s.head_dim, group).bytes;
+  call.scratchBytes = s.kv == plan::KvElement::B16 ? Int16AttentionScratch(s.head_dim, group).bytes
+                                                   : F32AttentionScratch(s.head_dim, group).bytes;
   return success();
 }
 

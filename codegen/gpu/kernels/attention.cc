@@ -59,7 +59,7 @@ namespace {
 
 AttentionSpec SpecOf(const plan::AttentionSpec& s) {
   AttentionSpec spec;
-  spec.kv = {static_cast<int>(s.kv_heads), static_cast<int>(s.head_dim), s.kv == plan::KvElement::F16};
+  spec.kv = {static_cast<int>(s.kv_heads), static_cast<int>(s.head_dim), s.kv != plan::KvElement::F32};
   spec.q_heads = static_cast<int>(s.q_heads);
   spec.gated = s.gated;
   return spec;

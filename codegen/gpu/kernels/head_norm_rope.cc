@@ -13,7 +13,7 @@ std::string HeadSpec::name() const {
 
 HeadSpec HeadSpecOf(const plan::QkNormRopeStoreSpec& spec) {
   HeadSpec s;
-  s.kv = {static_cast<int>(spec.kv_heads), static_cast<int>(spec.head_dim), spec.kv == plan::KvElement::F16};
+  s.kv = {static_cast<int>(spec.kv_heads), static_cast<int>(spec.head_dim), spec.kv != plan::KvElement::F32};
   s.q_heads = static_cast<int>(spec.q_heads);
   s.rot_dims = static_cast<int>(spec.rot_dims);
   s.gated = spec.gated;

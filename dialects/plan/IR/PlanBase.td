@@ -34,7 +34,8 @@ def Plan_StateKindAttr : EnumAttr<Plan_Dialect, Plan_StateKind, "state_kind">;
 
 // Numbered as in runtime/abi/terms.h.
 def Plan_Element : I32EnumAttr<"Element", "type of a state's values", [
-    I32EnumAttrCase<"F32", 0, "f32">, I32EnumAttrCase<"F16", 1, "f16">
+    I32EnumAttrCase<"F32", 0, "f32">, I32EnumAttrCase<"F16", 1, "f16">,
+    I32EnumAttrCase<"B16", 2, "b16">  // KV: rows of integers on a CPU (runtime/abi/integer_row.h), f16 on a GPU
   ]> { let cppNamespace = "::qcc::plan"; let genSpecializedAttr = 0; }
 def Plan_ElementAttr : EnumAttr<Plan_Dialect, Plan_Element, "element">;
 

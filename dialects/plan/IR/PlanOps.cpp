@@ -141,7 +141,7 @@ LogicalResult StateOp::verify() {
   if (getShape().size() != rank)
     return emitOpError() << "kind " << stringifyStateKind(getKind()) << " has rank " << rank << ", found "
                          << getShape().size();
-  int64_t expected = (getElement() == Element::F16 ? 2 : 4) * (kv ? 2 : 1);
+  int64_t expected = (getElement() == Element::F32 ? 4 : 2) * (kv ? 2 : 1);
   for (int64_t dim : getShape()) {
     if (dim <= 0) return emitOpError() << "dimensions must be positive, found " << dim;
     if (llvm::MulOverflow(expected, dim, expected))

@@ -58,6 +58,7 @@ class CpuDevice final : public Device {
   uint64_t scratch_bytes() const override { return arena_.bytes + scratch_.bytes; }
   uint64_t device_weight_bytes() const override { return 0; }
   bool samples() const override { return false; }
+  bool has_integer_rows() const override { return true; }
   DeviceResult Run(const StepRequest& step) override;
   DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override {
     return memory_.Allocate(bytes, buffer);

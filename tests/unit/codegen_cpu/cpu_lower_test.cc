@@ -178,8 +178,10 @@ TEST_F(CpuLower, TheLargestShapesKeepToTheStack) {
   auto attention = Small<plan::AttentionSpec>();
   attention.q_heads = 2 * kMaxQueryGroup;
   attention.head_dim = kMaxHeadDim;
+  attention.kv = plan::KvElement::B16;
   auto store = Small<plan::QkNormRopeStoreSpec>();
   store.head_dim = kMaxHeadDim;
+  store.kv = plan::KvElement::B16;
   auto delta = Small<plan::GatedDeltaSpec>();
   delta.key_dim = delta.value_dim = kMaxDeltaDim;
   delta.taps = kMaxConvTaps;

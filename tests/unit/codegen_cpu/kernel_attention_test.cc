@@ -4,18 +4,26 @@
 #include <limits>
 #include <utility>
 
+#include "runtime/abi/integer_row.h"
 #include "tests/unit/codegen_cpu/kernel_harness.h"
 
 namespace qcc::cpu {
 namespace {
 
+enum class Kv : int64_t { kF32 = QK_KvElement_F32, kF16 = QK_KvElement_F16, kB16 = QK_KvElement_B16 };
+
 struct Shape {
   int64_t q_heads, kv_heads, head_dim, rot_dims;
-  bool gated, f16, integers = false;
+  bool gated;
+  Kv kv;
+  bool integers() const { return kv == Kv::kB16; }
+  int64_t element_bytes() const { return kv == Kv::kF32 ? 4 : 2; }
   std::string name() const {
     return std::to_string(q_heads) + "/" + std::to_string(kv_heads) + " heads of " +
-           std::to_string(head_dim) + (gated ? ", gated" : "") + (f16 ? ", f16" : ", f32") +
-           (integers ? ", in integers" : "");
+           std::to_string(head_dim) + (gated ? ", gated" : "") +
+           (integers()       ? ", integers"
+            : kv == Kv::kF16 ? ", f16"
+                             : ", f32");
   }
 };
 
@@ -37,7 +45,7 @@ constexpr float kEps = 1e-6f;
 
 Sequence make_sequence(const Shape& s, int64_t tokens, uint32_t seed) {
   Random random(seed);
-  const int64_t capacity = tokens + 5, element = s.f16 ? 2 : 4;
+  const int64_t capacity = tokens + 5, element = s.element_bytes();
   const int64_t q_width = s.q_heads * s.head_dim * (s.gated ? 2 : 1), kv_width = s.kv_heads * s.head_dim;
   Sequence x{s,
              tokens,
@@ -51,7 +59,7 @@ Sequence make_sequence(const Shape& s, int64_t tokens, uint32_t seed) {
              Guarded<uint8_t>(static_cast<size_t>(capacity * (kOffset + 2 * kv_width * element))),
              std::vector<float>(static_cast<size_t>(tokens * s.q_heads * s.head_dim)),
              std::vector<float>(static_cast<size_t>(tokens * s.q_heads * s.head_dim))};
-  // Sharper attention for some heads; the unwritten cache is NaN in both formats.
+  // Sharper attention for some heads; the unwritten cache is no number, whatever it holds.
   for (float& w : x.q_norm) w *= 2.f;
   std::memset(x.kv.data(), 0xff, x.kv.size());
   for (int64_t t = 0; t < tokens; ++t) {
@@ -111,7 +119,7 @@ void step(const Kernels& k, const std::vector<Piece>& pieces, int64_t cuts, bool
                  gv = Guarded<float>::copy_of(v);
   Guarded<float> q_out(static_cast<size_t>(rows * first.out_width())), out(q_out.size());
   const int64_t n = static_cast<int64_t>(seqs.size());
-  const int64_t element = s.f16 ? QK_KvElement_F16 : QK_KvElement_F32;
+  const auto element = static_cast<int64_t>(s.kv);
   qk_norm_rope_store_args store = {.q_heads = s.q_heads,
                                    .kv_heads = s.kv_heads,
                                    .head_dim = s.head_dim,
@@ -138,15 +146,14 @@ void step(const Kernels& k, const std::vector<Piece>& pieces, int64_t cuts, bool
     k.qk_norm_rope_store(&store);
   }
   const int64_t group = s.q_heads / s.kv_heads;
-  Guarded<uint8_t> scratch = used_scratch(s.integers ? Int16AttentionScratch(s.head_dim, group).bytes
-                                                     : F32AttentionScratch(s.head_dim, group).bytes);
+  Guarded<uint8_t> scratch = used_scratch(s.integers() ? Int16AttentionScratch(s.head_dim, group).bytes
+                                                       : F32AttentionScratch(s.head_dim, group).bytes);
   attention_args attend = {.q_heads = s.q_heads,
                            .kv_heads = s.kv_heads,
                            .head_dim = s.head_dim,
                            .scale = 1.f / std::sqrt(static_cast<float>(s.head_dim)),
                            .gated = s.gated,
                            .kv = element,
-                           .numerics = s.integers ? QK_Numerics_Int8 : QK_Numerics_F32,
                            .q = q_out.data(),
                            .gate = s.gated ? gq.data() : nullptr,
                            .kv_offset = kOffset,
@@ -191,14 +198,28 @@ std::vector<double> norm_rope(const float* src, const std::vector<float>& weight
   return r;
 }
 
+// A row of integers, as runtime/abi/integer_row.h says.
+std::vector<double> from_integers(const uint8_t* p, int64_t dim) {
+  std::vector<int16_t> n(dim);
+  std::memcpy(n.data(), p, 2 * dim);
+  int e = 0;
+  for (int b = 0; b < 8; ++b) e |= (n[b] & 1) << b;
+  std::vector<double> v(dim, e == 255 ? std::nan("") : 0.);
+  if (e > 0 && e < 255) {
+    for (int64_t i = 0; i < dim; ++i) v[i] = std::ldexp(n[i], e - 127);
+  }
+  return v;
+}
+
 // The cache's value at (which = 0 key, 1 value; head, position).
 std::vector<double> cached(const Sequence& x, int which, int64_t head, int64_t at) {
-  const int64_t element = x.s.f16 ? 2 : 4, dim = x.s.head_dim;
+  const int64_t element = x.s.element_bytes(), dim = x.s.head_dim;
   const uint8_t* p =
       x.kv.data() + kOffset * x.capacity + ((which * x.s.kv_heads + head) * x.capacity + at) * dim * element;
+  if (x.s.integers()) return from_integers(p, dim);
   std::vector<double> v(dim);
   for (int64_t i = 0; i < dim; ++i) {
-    if (x.s.f16) {
+    if (x.s.kv == Kv::kF16) {
       uint16_t h;
       std::memcpy(&h, p + i * 2, 2);
       v[i] = half_to_float(h);
@@ -211,6 +232,20 @@ std::vector<double> cached(const Sequence& x, int which, int64_t head, int64_t a
   return v;
 }
 
+// Integers of `bits` bits in units of the power of two that their largest needs: the nearest, or of the first
+// eight those nearest whose lowest bit is given; at most 2^bits - 2 of these, 2^bits - 1 of the others.
+void check_integers(const std::vector<double>& got, const std::vector<double>& want, int bits) {
+  double largest = 0;
+  for (const double v : want) largest = std::max(largest, std::abs(v));
+  const double unit = std::ldexp(1, std::max(std::ilogb(largest) + 1 - bits, -126));
+  for (size_t i = 0; i < want.size(); ++i) {
+    const double most = std::ldexp(1, bits) - (i < 8 ? 2 : 1);
+    const double limited = std::clamp(want[i] / unit, -most, most);
+    ASSERT_NEAR(got[i] / unit, limited, i < 8 ? 1.001 : 0.501) << "dim " << i << " of " << want[i];
+    ASSERT_LT(std::abs(got[i] / unit), std::ldexp(1, bits)) << "dim " << i << ": a sum may overflow";
+  }
+}
+
 void check_store(const Sequence& x) {
   const Shape& s = x.s;
   for (int64_t t = 0; t < x.tokens; ++t) {
@@ -218,12 +253,20 @@ void check_store(const Sequence& x) {
       const auto key = cached(x, 0, h, t), value = cached(x, 1, h, t);
       const float* src = x.k.data() + (t * s.kv_heads + h) * s.head_dim;
       const auto want = norm_rope(src, x.k_norm, x.rope.data() + t * s.rot_dims, s.head_dim, s.rot_dims);
+      const float* v_row = x.v.data() + (t * s.kv_heads + h) * s.head_dim;
+      if (s.integers()) {
+        SCOPED_TRACE("token " + std::to_string(t));
+        check_integers(key, want, qrt::IntegerRow::KeyBits(s.head_dim));
+        check_integers(value, {v_row, v_row + s.head_dim}, qrt::IntegerRow::kValueBits);
+        if (testing::Test::HasFatalFailure()) return;
+        continue;
+      }
+      const bool f16 = s.kv == Kv::kF16;
       for (int64_t i = 0; i < s.head_dim; ++i) {
-        const double unit = s.f16 ? 5e-4 : 5e-7;
-        ASSERT_NEAR(key[i], want[i], unit * (std::abs(want[i]) + (s.f16 ? 1e-4 : 1)))
+        const double unit = f16 ? 5e-4 : 5e-7;
+        ASSERT_NEAR(key[i], want[i], unit * (std::abs(want[i]) + (f16 ? 1e-4 : 1)))
             << "key " << t << " dim " << i;
-        const float v = x.v[(t * s.kv_heads + h) * s.head_dim + i];
-        const float exact = s.f16 ? half_to_float(float_to_half(v)) : v;
+        const float exact = f16 ? half_to_float(float_to_half(v_row[i])) : v_row[i];
         ASSERT_EQ(value[i], exact) << "value " << t << " dim " << i;
       }
     }
@@ -241,8 +284,8 @@ void check_store(const Sequence& x) {
   }
 }
 
-// In integers a cache of f16 has 12 bits or more. The outputs are rounded to int8 next, whose steps
-// are 32 times as large as those of 12 bits.
+// Of integers queries have 11 bits or more, and weights 12. The outputs are rounded to int8 next, whose steps
+// are 16 times as large as those of 11 bits.
 void check_attention(const Sequence& x) {
   const Shape& s = x.s;
   const int64_t group = s.q_heads / s.kv_heads;
@@ -270,7 +313,7 @@ void check_attention(const Sequence& x) {
           if (s.gated)
             want /= 1 + std::exp(-static_cast<double>(x.q[((t * s.q_heads + h) * 2 + 1) * s.head_dim + i]));
           const double got = x.out[(t * s.q_heads + h) * s.head_dim + i];
-          ASSERT_NEAR(got, want, s.integers ? 1e-2 : 5e-6)
+          ASSERT_NEAR(got, want, s.integers() ? 1e-2 : 5e-6)
               << "token " << t << ", head " << h << ", dim " << i;
           error += (got - want) * (got - want);
           energy += want * want;
@@ -278,7 +321,7 @@ void check_attention(const Sequence& x) {
       }
     }
   }
-  ASSERT_LT(error / energy, s.integers ? 5e-6 : 1e-11) << "mean error of all outputs, of their mean square";
+  ASSERT_LT(error / energy, s.integers() ? 5e-6 : 1e-11) << "mean error of all outputs, of their mean square";
 }
 
 class KernelAttention : public KernelTest {
@@ -291,12 +334,13 @@ class KernelAttention : public KernelTest {
 QCC_INSTANTIATE_KERNEL_TEST(KernelAttention);
 
 // In integers: groups of 8, 3, 3, 2, 4, 1, 6, 8, 16 queries, as up to 2, 4, 6, 8 and more of them differ.
+constexpr Kv kF32 = Kv::kF32, kF16 = Kv::kF16, kB16 = Kv::kB16;
 const Shape kShapes[] = {
-    {4, 2, 32, 16, true, false},       {6, 2, 64, 64, false, true},       {8, 1, 256, 64, true, true},
-    {8, 1, 256, 64, true, true, true}, {2, 2, 40, 8, true, false},        {3, 1, 128, 128, false, false},
-    {6, 2, 40, 8, false, true, true},  {6, 2, 64, 64, false, true, true}, {4, 2, 128, 128, false, true, true},
-    {8, 2, 96, 32, true, true, true},  {2, 2, 40, 8, true, true, true},   {6, 1, 64, 64, false, true, true},
-    {8, 1, 32, 32, false, true, true}, {16, 1, 32, 32, false, true, true}};
+    {4, 2, 32, 16, true, kF32},  {6, 2, 64, 64, false, kF16},  {8, 1, 256, 64, true, kF16},
+    {8, 1, 256, 64, true, kB16}, {2, 2, 40, 8, true, kF32},    {3, 1, 128, 128, false, kF32},
+    {6, 2, 40, 8, false, kB16},  {6, 2, 64, 64, false, kB16},  {4, 2, 128, 128, false, kB16},
+    {8, 2, 96, 32, true, kB16},  {2, 2, 40, 8, true, kB16},    {6, 1, 64, 64, false, kB16},
+    {8, 1, 32, 32, false, kB16}, {16, 1, 32, 32, false, kB16}, {2, 1, 8, 8, false, kB16}};
 
 TEST_P(KernelAttention, ValuesAndSplits) {
   for (const Shape& s : kShapes) {
@@ -351,8 +395,8 @@ TEST_P(KernelAttention, PartsGrowWithTheContext) {
   const int64_t most = AttentionParts::kMost * AttentionParts::kLeast;
   EXPECT_EQ(AttentionParts::Count(most), AttentionParts::kMost);
   EXPECT_EQ(AttentionParts::Positions(most + 1), 2 * AttentionParts::kLeast);
-  for (const bool integers : {false, true}) {
-    const Shape s = {2, 1, 32, 32, false, true, integers};
+  for (const Kv kv : {kF16, kB16}) {
+    const Shape s = {2, 1, 32, 32, false, kv};
     const int64_t tokens = most + 5, from = most - 7;
     Sequence x = make_sequence(s, tokens, 3);
     step(*k, {{&x, 0, from}}, 1, /*attends=*/false);
@@ -369,26 +413,33 @@ TEST_P(KernelAttention, PartsGrowWithTheContext) {
 
 // What is no number in the cache is none in every output that sees it, and in no other: the sampler finds it.
 TEST_P(KernelAttention, NoNumberHides) {
-  for (const auto& [f16, integers] :
-       {std::pair(true, true), std::pair(true, false), std::pair(false, false)}) {
-    const Shape s = {4, 2, 64, 64, false, f16, integers};
-    const int64_t size = f16 ? 2 : 4;
+  for (const Kv kv : {kB16, kF16, kF32}) {
+    const Shape s = {4, 2, 64, 64, false, kv};
+    const int64_t size = s.element_bytes();
     for (const int which : {0, 1}) {
       for (const uint32_t bad : {0x7c00u, 0xfc00u, 0x7e01u}) {
-        const uint32_t bits = f16 ? bad : (bad & 0x8000) << 16 | 0x7f800000 | (bad & 0x3ff) << 13;
+        const uint32_t wide = (bad & 0x8000) << 16 | 0x7f800000 | (bad & 0x3ff) << 13;
         Sequence x = make_sequence(s, 70, 5);
+        // Integers hold what the store found.
+        if (s.integers()) {
+          float* row = (which == 0 ? x.k : x.v).data() + (65 * s.kv_heads + 1) * s.head_dim;
+          std::memcpy(row + 17, &wide, sizeof wide);
+        }
         step(*k, {{&x, 0, 66}}, 1);
-        const int64_t place =
-            kOffset * x.capacity + ((which * s.kv_heads + 1) * x.capacity + 65) * s.head_dim * size;
-        std::memcpy(x.kv.data() + place + size * 17, &bits, static_cast<size_t>(size));
+        if (!s.integers()) {
+          const int64_t place =
+              kOffset * x.capacity + ((which * s.kv_heads + 1) * x.capacity + 65) * s.head_dim * size;
+          std::memcpy(x.kv.data() + place + size * 17, kv == kF16 ? &bad : &wide, static_cast<size_t>(size));
+        }
         step(*k, {{&x, 66, 1}}, 1);
         step(*k, {{&x, 67, 3}}, 1);
-        for (int64_t t = 65; t < 70; ++t) {
+        for (int64_t t = 64; t < 70; ++t) {
           for (int64_t i = 0; i < x.out_width(); ++i) {
-            const bool sees = t > 65 && i >= x.out_width() / 2;  // heads of kv head 1
+            const bool there = t > 65 || (t == 65 && s.integers());
+            const bool sees = there && i >= x.out_width() / 2;  // heads of kv head 1
             const float out = x.out[t * x.out_width() + i];
             // A value of the other outputs' columns is none of theirs.
-            const bool none = which == 0 || integers || i % s.head_dim == 17;
+            const bool none = which == 0 || s.integers() || i % s.head_dim == 17;
             ASSERT_EQ(std::isfinite(out), !(sees && none))
                 << s.name() << (which == 0 ? ", key " : ", value ") << bad << ", token " << t << ", output "
                 << i << " is " << out;
@@ -399,9 +450,46 @@ TEST_P(KernelAttention, NoNumberHides) {
   }
 }
 
+// Rows that f16 could not hold, rows of nothing, rows that are too large to be multiplied, and rows whose
+// largest values round up to more bits than there are.
+TEST_P(KernelAttention, RowsOfAnySizeAreStored) {
+  const Shape s = {2, 1, 64, 64, false, kB16};
+  const int64_t tokens = 40;
+  Sequence x = make_sequence(s, tokens, 9);
+  for (int64_t t = 0; t < tokens; ++t) {
+    for (int64_t i = 0; i < s.head_dim; ++i) {
+      float& v = x.v[t * s.head_dim + i];
+      if (t % 8 == 0) v = t == 0 ? 0.f : 1e-42f;
+      if (t % 8 == 1) v = std::ldexp(v, 7 * static_cast<int>(t) - 125);
+      if (t % 8 == 2) v = i % 2 == 0 ? -0x1.fffffep+3f : 0x1.fffffep+3f;
+      if (t % 8 == 3) v = i == t % 64 ? 0x1.fffffep+3f : 1e-4f * v;
+    }
+  }
+  step(*k, {{&x, 0, tokens}}, 1);
+  for (int64_t t = 0; t < tokens; ++t) {
+    SCOPED_TRACE("token " + std::to_string(t));
+    const float* row = x.v.data() + t * s.head_dim;
+    const std::vector<double> want(row, row + s.head_dim), got = cached(x, 1, 0, t);
+    if (t % 8 == 0) {
+      ASSERT_EQ(got, std::vector<double>(s.head_dim)) << "a row of nothing, or of less than 2^-126";
+      continue;
+    }
+    if (std::any_of(want.begin(), want.end(), [](double v) { return std::abs(v) >= 0x1p101; })) {
+      ASSERT_EQ(t, 33);
+      ASSERT_TRUE(std::isnan(got[0])) << "a row that would leave the range of products";
+      continue;
+    }
+    check_integers(got, want, qrt::IntegerRow::kValueBits);
+    if (HasFatalFailure()) return;
+  }
+  for (int64_t i = 0; i < static_cast<int64_t>(x.out.size()); ++i) {
+    ASSERT_EQ(std::isnan(x.out[i]), i / x.out_width() >= 33) << "output " << i << " is " << x.out[i];
+  }
+}
+
 // A gate that is no number makes its output none, and no other.
 TEST_P(KernelAttention, NoNumberOfAGateHides) {
-  const Shape s = {4, 2, 64, 64, true, true, false};
+  const Shape s = {4, 2, 64, 64, true, kF16};
   for (const int64_t rows : {1, 3}) {
     Sequence x = make_sequence(s, 20, 5);
     const auto gate_at = [&](int64_t t, int64_t head, int64_t i) {
@@ -419,9 +507,9 @@ TEST_P(KernelAttention, NoNumberOfAGateHides) {
 // A query whose integers would leave their bits is told as what is no number, or its scores are right.
 TEST_P(KernelAttention, GreatQueriesAreNoneOrRight) {
   for (const float factor : {1e28f, 1e31f, 1e36f}) {
-    Shape s = {4, 2, 64, 64, false, true, false};
+    Shape s = {4, 2, 64, 64, false, kF32};
     Sequence right = make_sequence(s, 40, 5);
-    s.integers = true;
+    s.kv = kB16;
     Sequence x = make_sequence(s, 40, 5);
     for (Sequence* each : {&right, &x}) {
       for (float& q : each->q_norm) q *= factor;

@@ -100,7 +100,7 @@ TEST_F(GpuLower, BarriersStandBeforeWhatWaits) {
 // Attention of decode programs takes scratch.
 std::string Attentions(const char* between) {
   const std::string attention = R"mlir(
-    plan.dispatch "attention" {gated = false, head_dim = 64 : i64, kv = "f16", kv_heads = 1 : i64, numerics = "f32", q_heads = 2 : i64, scale = 0.125 : f32} ["q", "kv", "out"] [#plan.ref<arena, 0, 512, read>, #plan.ref<kv, 0, 256, read>, #plan.ref<arena, )mlir";
+    plan.dispatch "attention" {gated = false, head_dim = 64 : i64, kv = "f16", kv_heads = 1 : i64, q_heads = 2 : i64, scale = 0.125 : f32} ["q", "kv", "out"] [#plan.ref<arena, 0, 512, read>, #plan.ref<kv, 0, 256, read>, #plan.ref<arena, )mlir";
   return "plan.program @prefill_1 tokens leaves \"trunk\" rows 1 arena 1600 {\n" + attention +
          "512, 512, write>]\n" + between + attention + "1024, 512, write>]\n}";
 }
@@ -529,7 +529,7 @@ std::string HeadsOfAttention(int rows = 1, const std::string& more = "", int q =
            access + ">";
   };
   const std::string shape =
-      "head_dim = 32 : i64, kv = \"f16\", kv_heads = 2 : i64, q_heads = " + std::to_string(q_heads) +
+      "head_dim = 32 : i64, kv = \"b16\", kv_heads = 2 : i64, q_heads = " + std::to_string(q_heads) +
       " : i64";
   return R"mlir(
   plan.weight @n ["n"] "f32" f32 1 x 64 at 0 size 256
@@ -544,9 +544,8 @@ std::string HeadsOfAttention(int rows = 1, const std::string& more = "", int q =
          R"mlir(, #plan.ref<kv, 0, 256, write>]
     plan.barrier
     plan.dispatch "attention" {gated = false, )mlir" +
-         shape + R"mlir(, numerics = "f32", scale = 0.25 : f32} ["q", "kv", "out"] [)mlir" +
-         arena(q, 32 * q_heads, "read") + ", #plan.ref<kv, 0, 256, read>, " +
-         arena(8192, 32 * q_heads, "write") + "]\n" + more + "  }\n";
+         shape + R"mlir(, scale = 0.25 : f32} ["q", "kv", "out"] [)mlir" + arena(q, 32 * q_heads, "read") +
+         ", #plan.ref<kv, 0, 256, read>, " + arena(8192, 32 * q_heads, "write") + "]\n" + more + "  }\n";
 }
 
 TEST_F(GpuLower, AttentionMakesItsHeads) {

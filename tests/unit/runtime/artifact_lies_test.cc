@@ -153,8 +153,23 @@ const ManifestLie kManifestLies[] = {
     {"huge_kv", [](auto& m) { m.kv_bytes_per_token = UINT64_MAX; }, 4015, "kv_bytes_per_token"},
     {"state_kind", [](auto& m) { m.states[0].kind = static_cast<SpecState>(4); }, 4015,
      "state 'blk.0.conv'.kind is 4"},
-    {"state_element", [](auto& m) { m.states[0].element = static_cast<SpecElement>(2); }, 4015,
-     "state 'blk.0.conv'.element is 2"},
+    {"state_element", [](auto& m) { m.states[0].element = static_cast<SpecElement>(3); }, 4015,
+     "state 'blk.0.conv'.element is 3"},
+    {"state_of_integers_that_is_no_kv", [](auto& m) { m.states[0].element = SpecElement::kB16; }, 4015,
+     "state 'blk.0.conv'.element is b16, expected f32"},
+    {"kv_of_integers_too_narrow",
+     [](auto& m) {
+       m.states[2].element = SpecElement::kB16;
+       m.states[2].shape = {16, 4};
+     },
+     4015, "state 'blk.1.kv'.shape is 4 values in a row of integers, expected 8 to 4096"},
+    {"kv_of_integers_too_wide",
+     [](auto& m) {
+       m.states[2].element = SpecElement::kB16;
+       m.states[2].shape = {1, 4104};
+       m.kv_bytes_per_token = m.states[2].bytes = 4 * 4104;
+     },
+     4015, "state 'blk.1.kv'.shape is 4104 values in a row of integers"},
     {"state_outside", [](auto& m) { m.states[1].offset = 1028; }, 4015, "state 'blk.0.delta' is"},
     {"state_wraps", [](auto& m) { m.states[1].offset = UINT64_MAX - 100; }, 4015, "inside the 5120 bytes"},
     {"state_empty", [](auto& m) { m.states[0].bytes = 0; }, 4015, "0 bytes"},

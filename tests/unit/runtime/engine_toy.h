@@ -125,6 +125,7 @@ class Device final : public qrt::Device {
   uint64_t scratch_bytes() const override { return arena_.bytes; }
   uint64_t device_weight_bytes() const override { return 0; }
   bool samples() const override { return chooses; }
+  bool has_integer_rows() const override { return integers; }
   uint32_t MostRows(std::span<const uint32_t> programs, uint64_t context) const override {
     asked_programs = programs;
     asked_context = context;
@@ -184,6 +185,7 @@ class Device final : public qrt::Device {
   mutable std::span<const uint32_t> asked_programs;  // of the last MostRows; the engine's
   mutable uint64_t asked_context = 0;
   bool chooses = false;                              // serves StepRequest::chosen
+  bool integers = false;                             // has_integer_rows
   float (*bend)(float logit, uint32_t v) = nullptr;  // changes the logits
   std::vector<float> keeps;  // what a step leaves at the begin of each state, at most 16
 

@@ -52,7 +52,7 @@ plan.block @store weights 128 state 0 kv 128 {
   plan.dispatch "qk_norm_rope_store" {eps = 1.0e-6 : f32, gated = false, head_dim = 16 : i64, kv = "f16", kv_heads = 2 : i64, q_heads = 4 : i64, rot_dims = 8 : i64} ["q", "k", "v", "q_norm", "k_norm", "rope", "out", "kv"] [#plan.ref<arena, 0, 256, read>, #plan.ref<arena, 256, 128, read>, #plan.ref<arena, 384, 128, read>, #plan.ref<weights, 0, 64, read>, #plan.ref<weights, 64, 64, read>, #plan.ref<arena, 512, 32, read>, #plan.ref<arena, 576, 256, write>, #plan.ref<kv, 0, 128, write>]
 }
 plan.block @attend weights 0 state 0 kv 128 {
-  plan.dispatch "attention" {gated = false, head_dim = 16 : i64, kv = "f16", kv_heads = 2 : i64, numerics = "f32", q_heads = 4 : i64, scale = 0.25 : f32} ["q", "kv", "out"] [#plan.ref<arena, 0, 256, read>, #plan.ref<kv, 0, 128, read>, #plan.ref<arena, 832, 256, write>]
+  plan.dispatch "attention" {gated = false, head_dim = 16 : i64, kv = "f16", kv_heads = 2 : i64, q_heads = 4 : i64, scale = 0.25 : f32} ["q", "kv", "out"] [#plan.ref<arena, 0, 256, read>, #plan.ref<kv, 0, 128, read>, #plan.ref<arena, 832, 256, write>]
 }
 plan.program @prefill_1 tokens leaves "trunk" rows 1 arena 1088 {
   // CHECK-NEXT: plan.call @store

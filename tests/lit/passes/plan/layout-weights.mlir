@@ -11,7 +11,7 @@
 // CHECK: plan.weight @"blk.0.ffn_gate.weight+blk.0.ffn_up.weight" ["blk.0.ffn_gate.weight", "blk.0.ffn_up.weight"] "q8_0" x16_pair 96 x 64 at 28992 size 13056
 // CHECK: plan.state @blk.0.conv conv layer 0 [3, 96] f32 at 0 size 6144 entry 384
 // CHECK-NEXT: plan.state @blk.0.delta delta layer 0 [4, 8, 16] f32 at 6144 size 8192 entry 384
-// CHECK: plan.state @blk.1.kv kv layer 1 [2, 16] f16 at 0 size 128
+// CHECK: plan.state @blk.1.kv kv layer 1 [2, 16] b16 at 0 size 128
 // The same distances as in layer 0: 28992 - 3328 = 92032 - 66368.
 // CHECK: plan.weight @"blk.2.ffn_gate.weight+blk.2.ffn_up.weight" {{.*}} at 92032 size 13056
 // CHECK: plan.state @blk.2.conv conv layer 2 [3, 96] f32 at 14336 size 6144 entry 384

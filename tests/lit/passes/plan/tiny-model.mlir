@@ -34,11 +34,12 @@
 // CHECK-NEXT: plan.dispatch "linear" {epilogue = "add"{{.*}}"x"]}
 // CHECK-NEXT: }
 // CHECK-NEXT: plan.block @block_attention_decode_4 weights 17792 state 0 kv 128 {
-// CHECK: plan.dispatch "qk_norm_rope_store" {eps = 9.99999997E-7 : f32, gated = true, head_dim = 16 : i64, kv = "f16", kv_heads = 2 : i64, q_heads = 4 : i64, rot_dims = 8 : i64} ["q", "k", "v", "q_norm", "k_norm", "rope", "out", "kv"]
+// What reads this cache goes on as int8 rows.
+// CHECK: plan.dispatch "qk_norm_rope_store" {eps = 9.99999997E-7 : f32, gated = true, head_dim = 16 : i64, kv = "b16", kv_heads = 2 : i64, q_heads = 4 : i64, rot_dims = 8 : i64} ["q", "k", "v", "q_norm", "k_norm", "rope", "out", "kv"]
 // CHECK-SAME: #plan.ref<kv, 0, 128, write>] {buffers = ["block_attention.linear", "block_attention.linear.1", "block_attention.linear.2", "", "", "rope", "block_attention.query", ""]}
 // CHECK-NEXT: plan.barrier
 // The gate is the interleaved half of the query projection.
-// CHECK-NEXT: plan.dispatch "attention" {gated = true, head_dim = 16 : i64, kv = "f16", kv_heads = 2 : i64, numerics = "int8", q_heads = 4 : i64, scale = 2.500000e-01 : f32} ["q", "gate", "kv", "out"]
+// CHECK-NEXT: plan.dispatch "attention" {gated = true, head_dim = 16 : i64, kv = "b16", kv_heads = 2 : i64, q_heads = 4 : i64, scale = 2.500000e-01 : f32} ["q", "gate", "kv", "out"]
 // CHECK-SAME: {buffers = ["block_attention.query", "block_attention.linear", "", "block_attention.attention"]}
 // CHECK: plan.program @decode_4 tokens leaves "trunk" gives chosen_logits rows 4 arena 5760 {
 // CHECK-NEXT: plan.dispatch "embed" {{.*}}#plan.ref<arena, 0, 1024, write>]

@@ -326,7 +326,19 @@ plan.program @p tokens leaves "trunk" rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   // expected-error @below {{in program 'p': role 'kv' of 'attention': kv [0, 64) holds f32}}
-  plan.dispatch "attention" {gated = false, head_dim = 16 : i64, kv = "f16", kv_heads = 1 : i64, numerics = "f32", q_heads = 2 : i64, scale = 0.25 : f32} ["q", "kv", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<kv, 0, 64, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "o"]}
+  plan.dispatch "attention" {gated = false, head_dim = 16 : i64, kv = "f16", kv_heads = 1 : i64, q_heads = 2 : i64, scale = 0.25 : f32} ["q", "kv", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<kv, 0, 64, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "o"]}
+}
+
+// -----
+
+plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
+plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
+plan.state @l0 kv layer 0 [1, 16] b16 at 0 size 64
+plan.program @p tokens leaves "trunk" rows 1 arena 256 {
+  plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
+  plan.barrier
+  // expected-error @below {{in program 'p': role 'kv' of 'attention': kv [0, 64) holds b16}}
+  plan.dispatch "attention" {gated = false, head_dim = 16 : i64, kv = "f16", kv_heads = 1 : i64, q_heads = 2 : i64, scale = 0.25 : f32} ["q", "kv", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<kv, 0, 64, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "o"]}
 }
 
 // -----
@@ -338,7 +350,7 @@ plan.program @p tokens leaves "trunk" rows 1 arena 256 {
   plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
   plan.barrier
   // expected-error @below {{in program 'p': role 'kv' of 'attention': kv [64, 128) is not a state}}
-  plan.dispatch "attention" {gated = false, head_dim = 16 : i64, kv = "f16", kv_heads = 1 : i64, numerics = "f32", q_heads = 2 : i64, scale = 0.25 : f32} ["q", "kv", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<kv, 64, 64, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "o"]}
+  plan.dispatch "attention" {gated = false, head_dim = 16 : i64, kv = "f16", kv_heads = 1 : i64, q_heads = 2 : i64, scale = 0.25 : f32} ["q", "kv", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<kv, 64, 64, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "o"]}
 }
 
 // -----
