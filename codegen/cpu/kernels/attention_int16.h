@@ -34,12 +34,6 @@ QK_INLINE void transpose(I32<N> (&r)[N]) {
   if constexpr (H > 1) transpose<N, H / 2>(r);
 }
 
-// Lanes with the low half of `low` below that of `high`.
-template <int N>
-QK_INLINE I32<N> pair_of(I32<N> low, I32<N> high) {
-  return (low & 0xffff) | (high << 16);
-}
-
 // Each of N columns of two rows as a pair.
 template <int N, int... L>
 QK_INLINE I32<N> pair_columns(I16<N> low, I16<N> high, Sequence<int, L...>) {
@@ -64,7 +58,7 @@ struct Int16Attention {
   static constexpr ProductBits kWeighted = ProductBits::Of(kTile);   // values and weights
   static constexpr int M = Level::kPairRows, V = Level::kPairParts;  // queries, registers of columns
   static constexpr int kColumns = V * kLanes;
-  static constexpr int kFill = 4;  // queries of zeros behind the others, which fill up the last registers
+  static constexpr int kFill = 7;  // queries of zeros behind the others, which fill up the last registers
   static_assert(S::kColumns % kColumns == 0 && S::kQueriesTogether % M == 0 && kTile % kColumns == 0);
 
   // Of a tile's keys or values.
@@ -162,16 +156,12 @@ struct Int16Attention {
     }
   }
 
-  // The first position of a pair; the second is kApart behind it, as in the pairs of weights.
-  static constexpr int64_t kApart = 16;
-  QK_INLINE int64_t position_of(int64_t pair) { return pair / kApart * 2 * kApart + pair % kApart; }
-
-  // The values of a pair of positions.
+  // The values of a pair of positions, one behind the other.
   struct ValueRows {
     const uint8_t *low, *high;
   };
   QK_INLINE ValueRows value_rows(const uint8_t* v, int64_t pair, int64_t held, int64_t row) {
-    const int64_t low = position_of(pair), high = low + kApart;
+    const int64_t low = 2 * pair, high = low + 1;
     return {v + (low < held ? low : held - 1) * row, v + (high < held ? high : held - 1) * row};
   }
   template <int N>
@@ -179,11 +169,11 @@ struct Int16Attention {
     const auto lanes = __make_integer_seq<Sequence, int, 2 * N>();
     for (int64_t p = 0; p < pairs_of(held); ++p) {
       const ValueRows from = value_rows(v, p, held, 2 * head_dim);
-      const uint8_t* next = v + (kTile + position_of(p)) * head_dim * 2;
+      const uint8_t* next = v + (kTile + 2 * p) * head_dim * 2;
       for (int64_t c = 0; c < head_dim; c += N) {
         if (2 * c % 64 == 0) {
           prefetch_far(next + 2 * c);
-          prefetch_far(next + kApart * head_dim * 2 + 2 * c);
+          prefetch_far(next + head_dim * 2 + 2 * c);
         }
         store<I32<N>>(
             values_at(c) + p * kColumns + c % kColumns,
@@ -215,7 +205,7 @@ struct Int16Attention {
     }
   }
 
-  // score [kTile] become integers with sw as scale, in pairs kApart apart.
+  // score [kTile] become integers with sw as scale, in pairs of positions that follow each other.
   QK_INLINE float weigh(const float* score, const float* value_scale, int32_t* weights) {
     F32<16> w[kTile / 16], high = F32<16>(0.f);
     unroll<kTile / 16>([&](int b) QK_LAMBDA {
@@ -229,9 +219,8 @@ struct Int16Attention {
                                                         : field) -
                       127;
     const float unit = power_of_two(e + 1 - kWeighted.right), round = rounding_to(unit);
-    unroll<kTile / 32>([&](int b) QK_LAMBDA {
-      store<I32<16>>(weights + 16 * b,
-                     pair_of<16>(to_low_half<16>(w[2 * b], round), to_low_half<16>(w[2 * b + 1], round)));
+    unroll<kTile / 16>([&](int b) QK_LAMBDA {
+      store<I16<16>>(weights + 8 * b, __builtin_convertvector(to_low_half<16>(w[b], round), I16<16>));
     });
     return unit;
   }
@@ -288,7 +277,7 @@ struct Int16Attention {
     return __builtin_shufflevector(once, once, (L % A)...);
   }
 
-  // The first Q queries over the tile at t0, whose keys and values are multiplied where they lie: to bring
+  // Queries [q0, q0 + Q) over the tile at t0, whose keys and values are multiplied where they lie: to bring
   // them into order first pays for more queries only (has_few). `left`: positions from t0 on.
   //
   // Memory never rests, and gives its lines in the order in which they lie: while keys are multiplied those
@@ -297,37 +286,39 @@ struct Int16Attention {
   static constexpr int64_t kValuesAhead = 8192;  // bytes, of the next tile
   // The loops are faster than memory, and a processor that waits for as many lines as it can drops what else
   // it is asked for: half the way to its use a line is asked for again. (Zen 5, one thread, 8192 positions,
-  // groups of two: 26.4 GB/s once, 30.8 twice; groups of four, 32768: 35.0 and 38.0.)
+  // groups of two: 27.7 GB/s once, 32.3 twice.)
   QK_INLINE void ask_twice(const uint8_t* p, int64_t ahead) {
     prefetch_near(p + ahead);
     prefetch_near(p + ahead / 2);
   }
   template <int N, int Q>
-  __attribute__((always_inline)) void few(const uint8_t* k, const uint8_t* v, int64_t t0,
+  __attribute__((always_inline)) void few(int64_t q0, const uint8_t* k, const uint8_t* v, int64_t t0,
                                           int64_t left) const {
     alignas(64) float score[Q][kTile];
     alignas(64) int32_t weights[Q][kPairs];
     const int64_t held = left < kTile ? left : kTile;
-    few_scores<N, Q>(k, held, score);
+    few_scores<N, Q>(q0, k, held, score);
     const Units& value = x.value[t0 / kTile % 2];
     Step step[Q];
-    for (int m = 0; m < Q; ++m) step[m] = softmax(score[m], m, t0, held, value, weights[m]);
-    const FewValues values = {&weights[0][0], v, held, step, x.value[(t0 / kTile + 1) % 2], left - kTile};
+    for (int m = 0; m < Q; ++m) step[m] = softmax(score[m], q0 + m, t0, held, value, weights[m]);
+    const FewValues values = {acc + q0 * width, &weights[0][0], v, held, step, x.value[(t0 / kTile + 1) % 2],
+                              left - kTile};
     // As many columns together as there are registers for: pieces of a line come one after the other.
     constexpr int kMost = (kLanes == 16 ? 16 : 8) / Q;
-    int64_t next = left > kTile ? 0 : kTile, c = 0;
+    // The first queries find the next tile's units.
+    int64_t next = left > kTile && q0 == 0 ? 0 : kTile, c = 0;
     for (; c + kMost * N <= head_dim; c += kMost * N) next = few_columns<N, Q, kMost>(values, c, next);
     constexpr int kLeast = kMost % 2 == 0 ? 2 : 1;
     for (; c < head_dim; c += kLeast * N) next = few_columns<N, Q, kLeast>(values, c, next);
   }
   template <int N, int Q>
-  __attribute__((always_inline)) void few_scores(const uint8_t* k, int64_t held,
+  __attribute__((always_inline)) void few_scores(int64_t q0, const uint8_t* k, int64_t held,
                                                  float (&score)[Q][kTile]) const {
     constexpr int kAtOnce = N / Q;  // positions
     static_assert(kUnitsTogether % kAtOnce == 0);
     const int64_t row = 2 * head_dim;
     F32<N> query;  // of each dot
-    unroll<N>([&](int i) QK_LAMBDA { query[i] = x.query[i / kAtOnce]; });
+    unroll<N>([&](int i) QK_LAMBDA { query[i] = x.query[q0 + i / kAtOnce]; });
     take_units(k, 0, held, x.key);
     for (int64_t j = 0; j < held; j += kAtOnce) {
       // Ahead of their use, so that no key waits for its own.
@@ -337,16 +328,31 @@ struct Int16Attention {
       unroll<kAtOnce>([&](int i) QK_LAMBDA { from[i] = k + (j + i < held ? j + i : held - 1) * row; });
       I32<N> dots[N];
       unroll<N>([&](int i) QK_LAMBDA { dots[i] = I32<N>(0); });
-      for (int64_t c = 0; c < head_dim; c += 2 * N) {
-        unroll<kAtOnce>([&](int i) QK_LAMBDA {
-          // As many lines as are read here, one behind the other.
-          if (2 * c % 64 == 0) ask_twice(k + j * row + 2 * c * kAtOnce + 64 * i, kKeysAhead);
-          const I32<N> key = load<I32<N>>(from[i] + 2 * c);
-          unroll<Q>([&](int m) QK_LAMBDA {
-            I32<N>& dot = dots[m * kAtOnce + i];
-            dot = add_pairs<N>(dot, key, load<I32<N>>(queries + m * (head_dim / 2) + c / 2));
-          });
+      const auto multiply = [&](int i, int64_t c) QK_LAMBDA {
+        const I32<N> key = load<I32<N>>(from[i] + 2 * c);
+        unroll<Q>([&](int m) QK_LAMBDA {
+          I32<N>& dot = dots[m * kAtOnce + i];
+          dot = add_pairs<N>(dot, key, load<I32<N>>(queries + (q0 + m) * (head_dim / 2) + c / 2));
         });
+      };
+      // A key behind the other is read faster from memory, keys in turns, with which a query's integers are
+      // loaded once for all, from a cache. (Zen 5, one thread, groups of two and four: 16 lanes 32.3 and 37.4
+      // GB/s from memory, in turns 31.1 and 36.1; 8 lanes 33.2 and 31.2, 34.5 and 32.2.)
+      if constexpr (N == 16) {
+        unroll<kAtOnce>([&](int i) QK_LAMBDA {
+          for (int64_t c = 0; c < head_dim; c += 2 * N) {
+            ask_twice(k + (j + i) * row + 2 * c, kKeysAhead);
+            multiply(i, c);
+          }
+        });
+      } else {
+        for (int64_t c = 0; c < head_dim; c += 2 * N) {
+          unroll<kAtOnce>([&](int i) QK_LAMBDA {
+            // As many lines as are read here, one behind the other.
+            if (2 * c % 64 == 0) ask_twice(k + j * row + 2 * c * kAtOnce + 64 * i, kKeysAhead);
+            multiply(i, c);
+          });
+        }
       }
       const F32<N> unit = repeat<N, kAtOnce>(x.key.unit + j, __make_integer_seq<Sequence, int, N>()) * query;
       alignas(64) float all[N];
@@ -355,6 +361,7 @@ struct Int16Attention {
     }
   }
   struct FewValues {
+    float* acc;              // [.][width]
     const int32_t* weights;  // [.][kPairs]
     const uint8_t* v;
     int64_t held;
@@ -409,7 +416,7 @@ struct Int16Attention {
       });
     }
     unroll<Q * C>([&](int i) QK_LAMBDA {
-      float* to = acc + i / C * width + c + i % C * N;
+      float* to = of.acc + i / C * width + c + i % C * N;
       store<F32<N>>(to, add_tile<N>(load<F32<N>>(to), dots[i], of.step[i / C]));
     });
     return next;
@@ -432,11 +439,14 @@ struct Int16Attention {
   static constexpr int kMostFew = N < 8 ? N : 8;
   // Whether `few` has the tile at t0, of which each row must see some. Five queries cost what eight do, which
   // below 16 lanes pays from seven on (level v3 on a Zen 5, six: 0.82x of the other way where the positions
-  // lie in a cache).
+  // lie in a cache). Of 16 lanes a tile is gone over up to four times, for which memory is waited for once
+  // (Zen 5, two threads, 32768 positions, 16, 24 and 32 queries: 33.4, 22.5 and 17.2 GB/s, the other
+  // way 21.9, 17.6 and 14.9; 256 positions, one thread: 17.8, 11.7 and 8.7, and 16.4, 12.3 and 9.7).
   template <int N>
   bool has_few(int64_t t0) const {
     const int64_t count = rows.queries();
-    return t0 <= rows.first && count <= kMostFew<N> && (N == 16 || count <= 4 || count > 6);
+    if (t0 > rows.first) return false;
+    return N == 16 ? count <= 4 * kMostFew<N> : count <= 4 || (count > 6 && count <= kMostFew<N>);
   }
   // All queries over the tile at t0.
   template <int N>
@@ -447,9 +457,10 @@ struct Int16Attention {
     if (has_few<N>(t0)) {
       const int64_t left = rows.to - t0;
       if (t0 == rows.from) take_all_units(v, left, x.value[t0 / kTile % 2]);
-      if (count <= 2) return few<N, 2>(k, v, t0, left);
-      if (count <= 4) return few<N, 4>(k, v, t0, left);
-      return few<N, kMostFew<N>>(k, v, t0, left);
+      if (count <= 2) return few<N, 2>(0, k, v, t0, left);
+      if (count <= 4) return few<N, 4>(0, k, v, t0, left);
+      for (int64_t i = 0; i < count; i += kMostFew<N>) few<N, kMostFew<N>>(i, k, v, t0, left);
+      return;
     }
     take_all_units(k, held, x.key);
     take_all_units(v, held, x.value[0]);
