@@ -1,8 +1,8 @@
 // rope_table and qk_norm_rope_store.
+#include "codegen/cpu/kernels/integer_rows.h"
 #include "codegen/cpu/kernels/kernels.h"
 #include "codegen/cpu/kernels/math.h"
 #include "codegen/cpu/kernels/row_ops.h"
-#include "codegen/cpu/kernels/integer_rows.h"
 #include "codegen/cpu/kernels/sequences.h"
 
 QK_SIGNATURE(qk_rope_table, rope_table)

@@ -2,6 +2,12 @@
 // and nothing is ordered yet.
 // RUN: qcc-opt %s -qcc-select-functions="functions=trunk" -qcc-layout-weights -qcc-build-plan="decode=2 prefill=16 head=1" | FileCheck %s
 // RUN: qcc-opt %s -qcc-select-functions="functions=trunk" -qcc-layout-weights -qcc-build-plan -qcc-insert-barriers -qcc-assign-arena -qcc-verify-plan | FileCheck %s --check-prefix=USUAL
+// RUN: sed 's/2x16, f32>/2x16, f16>/g' %s | qcc-opt -qcc-select-functions="functions=trunk" -qcc-layout-weights -qcc-build-plan="decode=2 prefill=16 head=1" | FileCheck %s --check-prefix=HALF
+
+// What reads the cache goes on as f32: f16 stays what it is, on every device.
+// HALF: plan.state @blk.0.kv kv layer 0 [2, 16] f16 at 0 size 128
+// HALF: "qk_norm_rope_store" {{.*}} kv = "f16"
+// HALF: "attention" {{.*}} kv = "f16"
 
 // USUAL: plan.program @decode_1 tokens leaves "trunk" gives chosen_logits rows 1
 // USUAL: plan.program @decode_2 tokens leaves "trunk" gives chosen_logits rows 2
