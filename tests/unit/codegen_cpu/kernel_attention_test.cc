@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/abi/integer_row.h"
+#include "runtime/engine/kv_form.h"
 #include "tests/unit/codegen_cpu/kernel_harness.h"
 
 namespace qcc::cpu {
@@ -484,6 +485,28 @@ TEST_P(KernelAttention, RowsOfAnySizeAreStored) {
   }
   for (int64_t i = 0; i < static_cast<int64_t>(x.out.size()); ++i) {
     ASSERT_EQ(std::isnan(x.out[i]), i / x.out_width() >= 33) << "output " << i << " is " << x.out[i];
+  }
+}
+
+// What a session that comes from a GPU brings (runtime/engine/kv_form.h) is what a kernel stores of the same
+// values, bit for bit.
+TEST_P(KernelAttention, RowsOfHalvesBecomeTheStoresOwn) {
+  const Shape s = {2, 1, 64, 64, false, kB16};
+  const int64_t tokens = 40;
+  Sequence x = make_sequence(s, tokens, 11);
+  std::vector<uint16_t> rows;
+  for (size_t i = 0; i < x.v.size(); ++i) {
+    // Rows of all sizes that f16 has, and with ties.
+    rows.push_back(float_to_half(std::ldexp(x.v[i], static_cast<int>(i / 64) - 24)));
+    x.v[i] = half_to_float(rows[i]);
+  }
+  step(*k, {{&x, 0, tokens}}, 1, /*attends=*/false);
+  qrt::IntegersFromHalves(rows, static_cast<uint64_t>(s.head_dim), qrt::IntegerRow::kValueBits);
+  const uint8_t* stored = x.kv.data() + (kOffset + 2 * s.head_dim) * x.capacity;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    uint16_t element;
+    std::memcpy(&element, stored + 2 * i, sizeof element);
+    ASSERT_EQ(element, rows[i]) << "token " << i / 64 << ", value " << i % 64 << " of " << x.v[i];
   }
 }
 
