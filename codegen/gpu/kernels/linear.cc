@@ -81,6 +81,10 @@ Launch ChooseLinear(const LinearSpec& spec, const Profile& profile, int64_t unit
   const int64_t wanted = matrix && spec.rows_of == RowsOf::kExpert ? most : together;
   int tile_rows = 1;
   while (tile_rows < most && tile_rows < wanted) tile_rows *= 2;
+  // Products in f32 take a thread as long as it has rows, so of a small matrix it has fewer while cores idle.
+  const auto tiles = [&](int64_t of) { return units * spec.row_tiles(rows, of); };
+  const bool few = !spec.int8 && !matrix && together <= kMostSplitRows;
+  while (few && tile_rows > 1 && tiles(tile_rows / 2) <= kFewWorkgroups) tile_rows /= 2;
   Launch split = matrix ? LinearMatrixFew(spec, profile, tile_rows, units, rows)
                         : LinearSplit(spec, profile, tile_rows, units, rows);
   split.shared_bytes = 4 * MadeRows::SharedWords(spec, profile, tile_rows, split.shared_bytes / 4);
@@ -142,8 +146,8 @@ std::vector<Val> SumParts(Builder& b, const LinearSpec& spec, size_t count,
                });
 }
 
-Val NotSeenThrough(Val high, Val bytes) {
-  return high + ShrU(bytes, 31);
+Val NotSeenThrough(Val high, Val number) {
+  return high + ShrU(number, 30);
 }
 
 Val Scaled(Val sum, Val scale) {

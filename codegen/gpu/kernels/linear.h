@@ -152,8 +152,9 @@ std::vector<Val> SumParts(Builder& b, const LinearSpec& spec, size_t count,
                           const std::function<std::vector<Val>(Val low, Val high)>& part);
 
 // `high`, of which compilers do not know how far it is from the part's first chunk: ptxas 13.0 writes out the
-// four steps of a short part, and spills where steps are large. `bytes`: an argument, which is not negative.
-Val NotSeenThrough(Val high, Val bytes);
+// four steps of a short part, and spills where steps are large. `number`: one less than 2^30 of which they do
+// not know that. Arguments of joined launches are constants (together.h), LinearArgs::rows never is.
+Val NotSeenThrough(Val high, Val number);
 
 // `sum` times the matrix's scale, if it has one (null: none).
 Val Scaled(Val sum, Val scale);

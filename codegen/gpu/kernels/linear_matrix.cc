@@ -268,7 +268,7 @@ std::vector<GroupChunk> MatrixWeights::Make(const Loaded& loaded) const {
 // all, so that a chunk waits for memory once. Experts' rows are looked up and two scales are kept, both in
 // registers, so that four fragments would spill there (ptxas 13.0, sm_80).
 size_t FragmentsAhead(const LinearSpec& spec, bool two_scales) {
-  return spec.rows_of == RowsOf::kExpert && two_scales ? 2 : 4;
+  return spec.terms == 2 || (spec.rows_of == RowsOf::kExpert && two_scales) ? 2 : 4;
 }
 struct FragmentWords {
   std::vector<Val> codes;
@@ -451,6 +451,14 @@ int TiledAtOnce(const LinearSpec& spec, int tile_rows) {
   if (tile_rows > 16) return LooksUp(description(spec.format).plain) ? 2 : 0;
   return spec.rows_of == RowsOf::kExpert ? 4 : 0;
 }
+// The same, also for sm_90: with room for these 252 to 254 registers (scales of 16 columns with minima, or of
+// values that are looked up), 160 to 168 (two terms).
+int SplitAtOnce(const LinearSpec& spec, int tile_rows) {
+  if (!spec.int8) return TiledAtOnce(spec, tile_rows);
+  const NumberCounts numbers = CountNumbers(spec);
+  if (numbers.scales == 2 && (numbers.of_x > 1 || LooksUp(description(spec.format).plain))) return 2;
+  return spec.terms == 2 ? 3 : 0;
+}
 
 }  // namespace
 
@@ -471,7 +479,7 @@ Launch LinearMatrixTiled(const LinearSpec& spec, int tile_rows, int64_t units, i
 Launch LinearMatrixSplit(const LinearSpec& spec, int tile_rows, int64_t units, int64_t rows) {
   Launch launch;
   launch.name = spec.name() + ".mp" + std::to_string(tile_rows);
-  if (!spec.int8) launch.at_once = TiledAtOnce(spec, tile_rows);
+  launch.at_once = SplitAtOnce(spec, tile_rows);
   launch.emit = [spec, tile_rows](Builder& b) { EmitSplit(b, spec, tile_rows); };
   launch.workgroup_size = kThreads;
   launch.beside = true;

@@ -231,7 +231,9 @@ void SharedTile::Multiply(Val at, std::vector<Val>& acc) const {
 
 std::vector<Val> SharedTile::Part(Val low, Val high) const {
   const std::vector<Val> zero(SumCount(), b_.F32(0.f));
-  return b_.For(low, high, b_.I32(1), zero, [&](Val chunk, const std::vector<Val>& carried) {
+  // Smaller steps fit however they are written.
+  const Val end = tile_rows_ > kRowsAtATime && spec_.terms == 2 ? NotSeenThrough(high, args_.rows) : high;
+  return b_.For(low, end, b_.I32(1), zero, [&](Val chunk, const std::vector<Val>& carried) {
     std::vector<Val> acc = carried;
     // Behind the last step it once more, which nobody reads.
     const Val next = chunk + 1;
@@ -282,6 +284,9 @@ Launch LinearMatrixShared(const LinearSpec& spec, int tile_rows, int64_t units, 
   Launch launch;
   launch.name = spec.name() + ".ms" + std::to_string(tile_rows);
   launch.emit = [spec, tile_rows](Builder& b) { SharedTile(b, spec, tile_rows).Emit(); };
+  // As SplitAtOnce (linear_matrix.cc), and with minima where a slot's columns are found in its row.
+  const bool large = spec.terms == 2 || (spec.own_columns && CountNumbers(spec).of_x > 1);
+  if (large && tile_rows == kRowsAtATime) launch.at_once = 3;
   launch.workgroup_size = kThreads;
   launch.beside = true;
   launch.shared_bytes = 4 * (2 * Buffer(spec, tile_rows).words + LinearArgs::SharedWords(spec));

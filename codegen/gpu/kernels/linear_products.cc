@@ -14,9 +14,10 @@ namespace {
 // whose parts have six chunks, it waits twice. As many words at most as leave it within 128 registers.
 // Drivers of Vulkan keep loads where code has them: Mesa's compiler for AMD's chips waited in every chunk.
 constexpr int kWordsAhead = 40, kMostChunksAhead = 5, kMostLongChunks = 2;
-// Of two groups by a thread of a workgroup of more than kLinearThreads, which has fewer.
-constexpr int kWordsAheadOfWide = 20;
-// Words of four columns of f32 rows that are loaded before the first is used.
+// By a thread of a workgroup of more than kLinearThreads, which has fewer registers. In f32, where rows of x
+// take several times as many: those of a chunk. A workgroup of kAloneThreads has a multiprocessor for itself.
+constexpr int kWordsAheadOfWide = 20, kAloneThreads = 512;
+// Words of four columns of f32 rows, and of norms, that are loaded before the first is used.
 constexpr int kQuadsAhead = 8;
 bool LoadsTogether(const Profile& profile, const LinearSpec& spec, Loading loading) {
   return profile.loads_ahead != LoadsAhead::kNever && loading == Loading::kTogether &&
@@ -73,7 +74,9 @@ int ChunksAhead(const Profile& profile, const LinearSpec& spec, size_t groups, s
   const int64_t code = profile.loads_ahead == LoadsAhead::kLittleCode && much
                            ? kMostLongChunks / static_cast<int64_t>(groups)
                            : kMostChunksAhead;
-  const bool wide = groups == 2 && rows == 1 && spec.split_threads(profile, 1) > kLinearThreads;
+  const int threads = spec.split_threads(profile, 1);
+  const bool wide = rows == 1 && threads > kLinearThreads && (groups == 2 || threads < kAloneThreads);
+  if (wide && !spec.int8) return 1;
   const int64_t most =
       std::clamp<int64_t>((wide ? kWordsAheadOfWide : kWordsAhead) / words, 1, std::max<int64_t>(code, 1));
   const int64_t chunks = spec.chunks_per_part();
@@ -143,23 +146,29 @@ std::vector<Val> F32Part(Builder& b, const LinearSpec& spec, const LinearArgs& a
   // Even columns, then odd ones.
   const std::vector<Val> zero(2 * n, b.F32(0.f));
   const bool together = LoadsTogether(b.profile(), spec, loading);
-  // Adds the products of `words` words of four columns from byte `from` of x on.
-  const auto add = [&](const std::vector<std::vector<Val>>& values, Val from, int words,
-                       std::vector<Val>& acc) {
-    const int at_once = std::clamp(kQuadsAhead / static_cast<int>(m_count), 1, words);
+  const int loads_each = spec.making == Making::kNormed ? 2 : 1;
+  // Of the four columns of word `word`, of group `group`.
+  using ValuesOf = std::function<std::vector<Val>(size_t group, int word)>;
+  // Adds the products of `words` words of four columns from byte `from` of x on. Values are made next to
+  // their products: all of a chunk's beside eight rows of x are more than ptxas has registers for.
+  const auto add = [&](const ValuesOf& values_of, Val from, int words, std::vector<Val>& acc) {
+    const int at_once = std::clamp(kQuadsAhead / (loads_each * static_cast<int>(m_count)), 1, words);
     for (int begin = 0; begin < words; begin += at_once) {
       const int end = std::min(begin + at_once, words);
       std::vector<LinearInput::Quad> quads;  // [word][row]
       for (int t = begin; t < end; ++t)
         for (size_t m = 0; m < m_count; ++m) quads.push_back(x.LoadQuad(m, from, t));
       if (together) b.BeginLoads();
-      for (size_t q = 0; q < quads.size(); ++q) {
-        const size_t t = static_cast<size_t>(begin) + q / m_count, m = q % m_count;
-        const std::vector<Val> quad = quads[q]();
-        for (size_t c = 0; c < 4; ++c) {
-          for (size_t g = 0; g < rows.size(); ++g) {
-            Val& a = acc[(c & 1) * n + g * m_count + m];
-            a = Fma(values[g][4 * t + c], quad[c], a);
+      for (int t = begin; t < end; ++t) {
+        std::vector<std::vector<Val>> values;
+        for (size_t g = 0; g < rows.size(); ++g) values.push_back(values_of(g, t));
+        for (size_t m = 0; m < m_count; ++m) {
+          const std::vector<Val> quad = quads[static_cast<size_t>(t - begin) * m_count + m]();
+          for (size_t c = 0; c < 4; ++c) {
+            for (size_t g = 0; g < rows.size(); ++g) {
+              Val& a = acc[(c & 1) * n + g * m_count + m];
+              a = Fma(values[g][c], quad[c], a);
+            }
           }
         }
       }
@@ -170,25 +179,30 @@ std::vector<Val> F32Part(Builder& b, const LinearSpec& spec, const LinearArgs& a
   const auto half_chunk = [&](Val i, const std::vector<Val>& carried) {
     std::vector<Val> acc = carried;
     const Val chunk = DivU(i, 2), first = RemU(i, 2) * kPlainWords;
-    std::vector<std::vector<Val>> values(rows.size());
-    for (size_t g = 0; g < rows.size(); ++g) {
-      const PackedRow::Chunk at = rows[g].At(chunk);
-      for (int t = 0; t < kPlainWords; ++t)
-        for (Val v : rows[g].ReadValues(at, first + t)) values[g].push_back(v);
+    std::vector<std::vector<Val>> values;  // [group, word]: loads ahead of those of x
+    for (const PackedRow& row : rows) {
+      const PackedRow::Chunk at = row.At(chunk);
+      for (int t = 0; t < kPlainWords; ++t) values.push_back(row.ReadValues(at, first + t));
     }
-    add(values, i * (16 * kPlainWords), kPlainWords, acc);
+    const auto values_of = [&](size_t g, int t) { return values[g * kPlainWords + static_cast<size_t>(t)]; };
+    add(values_of, i * (16 * kPlainWords), kPlainWords, acc);
     return acc;
   };
   const auto chunks = [&](Val first, const std::vector<LoadedChunk>& loaded,
                           const std::vector<Val>& carried) {
     std::vector<Val> acc = carried;
     for (int i = 0; i < static_cast<int>(loaded.size() / rows.size()); ++i) {
-      std::vector<std::vector<Val>> values;
+      std::vector<std::vector<Val>> codes;
+      std::vector<PackedRow::Scales> scales;
       for (size_t g = 0; g < rows.size(); ++g) {
         const LoadedChunk& of = loaded[static_cast<size_t>(i) * rows.size() + g];
-        values.push_back(rows[g].ReadValues(of.codes, of.scales));
+        codes.push_back(rows[g].ReadCodes(of.codes));
+        scales.push_back(rows[g].ReadScales(of.scales));
       }
-      add(values, (first + i) * (16 * kWords), kWords, acc);
+      const auto values_of = [&](size_t g, int t) {
+        return rows[g].ValuesOf(codes[g][static_cast<size_t>(t)], scales[g], static_cast<size_t>(t));
+      };
+      add(values_of, (first + i) * (16 * kWords), kWords, acc);
     }
     return acc;
   };

@@ -18,6 +18,8 @@ constexpr int kMatrixRegisters = 96, kMatrixFloatRegisters = 128;
 // so many. One row in a workgroup of more than kThreads needs fewer; then the 384 workgroups of gate and up
 // of 6144 columns all run at once on the 132 multiprocessors of an H100.
 constexpr int kSplitRegisters = 128, kWideRegisters = 80;
+// Of more rows in f32.
+constexpr int kFloatRegisters = 168;
 int AtOnce(int registers, int threads) {
   constexpr int kOfMultiprocessor = 65536;
   return std::max(kOfMultiprocessor / (registers * threads), 1);
@@ -322,7 +324,10 @@ Launch SplitLaunch(const LinearSpec& spec, const Profile& profile, Units of, int
 Launch LinearSplit(const LinearSpec& spec, const Profile& profile, int tile_rows, int64_t units,
                    int64_t rows) {
   const bool wide = tile_rows == 1 && spec.split_threads(profile, tile_rows) > kThreads;
-  const int registers = wide ? kWideRegisters : tile_rows <= kMostRowsAhead ? kSplitRegisters : 0;
+  const int registers = wide                          ? kWideRegisters
+                        : tile_rows <= kMostRowsAhead ? kSplitRegisters
+                        : spec.int8                   ? 0
+                                                      : kFloatRegisters;
   return SplitLaunch(spec, profile, Units::kThreads, tile_rows, registers, units, rows);
 }
 

@@ -286,8 +286,7 @@ Launch Together(const std::vector<Launch>& launches) {
   const std::array<uint64_t, 3> grid = GridOf(joined);
   for (size_t i = 0; i < grid.size(); ++i) launch.grid[i] = static_cast<uint32_t>(grid[i]);
   for (size_t i = 1; i < launches.size(); ++i) {
-    const int at_once = launches[i].at_once;
-    if (at_once != 0) launch.at_once = launch.at_once == 0 ? at_once : std::min(launch.at_once, at_once);
+    launch.at_once = std::min(launch.at_once, launches[i].at_once);  // 0: one of them has no bound
     launch.read_bytes += launches[i].read_bytes;
     launch.write_bytes += launches[i].write_bytes;
     launch.kv_bytes += launches[i].kv_bytes;

@@ -163,28 +163,6 @@ Val PackedRow::PlainValue(Val column) const {
   return {};
 }
 
-std::vector<Val> PackedRow::ReadValues(const Chunk& chunk) const {
-  if (!IsBlockFormat(format_)) {
-    std::vector<Val> values;
-    for (int t = 0; t < 8; ++t) {
-      for (Val v : ReadValues(chunk, b_.I32(t))) values.push_back(v);
-    }
-    return values;
-  }
-  return ReadValues(LoadCodes(chunk), LoadScales(chunk));
-}
-
-std::vector<Val> PackedRow::ReadValues(const std::vector<Val>& loaded, const ScaleWords& words) const {
-  std::vector<Val> values;
-  const Scales scales = ReadScales(words);
-  const std::vector<Val> codes = ReadCodes(loaded);
-  for (int t = 0; t < 8; ++t) {
-    const int s = t / 4;
-    for (Val v : Decode(codes[t], scales.scale[s], scales.rest[s], scales.shift[s])) values.push_back(v);
-  }
-  return values;
-}
-
 std::vector<Val> PackedRow::ReadValues(const Chunk& chunk, Val word) const {
   if (!IsBlockFormat(format_)) {
     const int64_t bytes = GroupBytes(format_, 1);

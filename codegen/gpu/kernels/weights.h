@@ -77,10 +77,11 @@ class PackedRow {
 
   // ---- all formats ----
 
-  // f32 values of the 32 columns.
-  std::vector<Val> ReadValues(const Chunk& chunk) const;
-  // Of block formats, from what LoadCodes and LoadScales gave.
-  std::vector<Val> ReadValues(const std::vector<Val>& loaded, const ScaleWords& words) const;
+  // Of block formats, of columns 4 * word .. 4 * word + 3, from the word's codes and the chunk's scales.
+  std::vector<Val> ValuesOf(Val codes, const Scales& scales, size_t word) const {
+    const size_t s = word / 4;
+    return Decode(codes, scales.scale[s], scales.rest[s], scales.shift[s]);
+  }
   // Of columns 4 * word .. 4 * word + 3; `word` (i32) < 8.
   std::vector<Val> ReadValues(const Chunk& chunk, Val word) const;
 

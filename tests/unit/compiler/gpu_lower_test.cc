@@ -419,7 +419,7 @@ TEST_F(GpuLower, LinearsMakeTheirRows) {
   EXPECT_EQ(program.dispatches[0].family, "linear");
   EXPECT_FALSE(program.dispatches[0].barrier) << "nothing is left to be waited for";
   const std::string& name = lowered->code.kernels[program.dispatches[0].kernel].name;
-  EXPECT_NE(name.find("linear.q8_0.int8.k64.store.normed.r2+linear.q8_0.f32.k64.store.normed.r2@"),
+  EXPECT_NE(name.find("linear.q8_0.int8.k64.store.normed.r2+linear.q8_0.f32.k64.store.normed.r1@"),
             std::string::npos)
       << name;
 }
