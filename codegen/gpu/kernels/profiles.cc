@@ -7,6 +7,8 @@ constexpr int kLeastThreads = QRT_VULKAN_THREADS, kLeastShared = QRT_VULKAN_SHAR
 // 16 threads for each of as many parts as linears have at most (LinearSpec::parts). Of subgroups of 8 some of
 // Intel's GPUs have 56 in a workgroup.
 constexpr int kWideThreads = 512, kNarrowThreads = 256;
+// Bytes of workgroup memory: eight rows of 2048 columns that a linear makes for itself take 22.5 KiB.
+constexpr int kMoreShared = 32768;
 
 std::vector<std::string> Features(const Profile& profile, std::string_view chip) {
   std::vector<std::string> features;

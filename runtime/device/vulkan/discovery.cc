@@ -33,15 +33,16 @@ int TypeRank(const VulkanDeviceInfo& info) {
 }
 
 // Whether code for smaller subgroups is the better of two that a device can run and that differ in nothing
-// else but in the size of workgroups. On Intel's GPUs it is: a subgroup's registers are shared by its
-// threads, so that at 32 a thread has a quarter of those that it has at 8, and kernels hold their sums in
-// them.
+// else but in the size of workgroups and their memory. On Intel's GPUs it is: a subgroup's registers are
+// shared by its threads, so that at 32 a thread has a quarter of those that it has at 8, and kernels hold
+// their sums in them.
 bool Narrower(const VulkanDeviceInfo& device, const CodeInfo& code, const CodeInfo& than) {
   constexpr uint32_t kIntel = 0x8086;
   const auto others = [](const CodeInfo& c) {
     std::set<std::string> features(c.features.begin(), c.features.end());
     std::erase_if(features, [](const std::string& f) {
-      return NumberBehind(kSubgroup, f) != 0 || NumberBehind(kThreads, f) != 0;
+      return NumberBehind(kSubgroup, f) != 0 || NumberBehind(kThreads, f) != 0 ||
+             NumberBehind(kShared, f) != 0;
     });
     return features;
   };

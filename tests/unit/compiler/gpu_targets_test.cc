@@ -22,7 +22,7 @@ TEST(Profiles, OfOneTargetStandTogetherUnderNamesOfTheirOwn) {
     EXPECT_EQ(FindProfile(info.profile.name), &info);
   }
   EXPECT_EQ(FindProfile("sg32-dot")->features,
-            (std::vector<std::string>{"subgroup-32", "int-dot", "threads-512"}));
+            (std::vector<std::string>{"subgroup-32", "int-dot", "threads-512", "shared-32768"}));
   EXPECT_EQ(FindProfile("sg8-dot")->features,
             (std::vector<std::string>{"subgroup-8", "int-dot", "threads-256"}));
   EXPECT_EQ(FindProfile("none")->features, std::vector<std::string>());

@@ -32,7 +32,7 @@ TEST(VulkanProfiles, EveryDeviceTakesTheBestOfTheProfiles) {
   };
   const Kind kinds[] = {
       {"NVIDIA", 32, 32, true, true, false, {"16x16x32"}, 49152, "sg32-matrix32", "sg32-dot"},
-      {"matrices, and little memory", 32, 32, true, true, false, {"16x16x32"}, 16384, "sg32-dot", "sg32-dot"},
+      {"matrices, and little memory", 32, 32, true, true, false, {"16x16x32"}, 16384, "none-dot", "none"},
       {"NVIDIA before matrices", 32, 32, true, true, false, {}, 49152, "sg32-dot", "sg32-dot"},
       {"RDNA 3", 32, 64, true, true, false, {"16x16x16"}, 65536, "sg32-matrix16", "sg32-dot"},
       {"RDNA 1", 32, 64, true, false, false, {}, 65536, "sg32", "none"},

@@ -32,7 +32,9 @@ TEST(LinearParts, AreEvenAndNotShort) {
   EXPECT_EQ(of(6144), std::pair(32, 512));
   EXPECT_EQ(of(2304), std::pair(8, 128)) << "72 chunks are no multiple of 16";
   const LinearSpec pair = {.format = Format::Q4_K, .int8 = true, .k = 6144, .epilogue = Epilogue::Swiglu};
-  const Profile& vulkan = FindProfile("sg32-dot")->profile;
+  Profile vulkan = FindProfile("sg32-dot")->profile;
+  EXPECT_EQ(pair.split_threads(vulkan, 8), 512);
+  vulkan.max_shared /= 2;
   EXPECT_EQ(pair.split_threads(vulkan, 4), 512);
   EXPECT_EQ(pair.split_threads(vulkan, 8), 128) << "sums of 8 rows by two matrices do not fit";
 }
