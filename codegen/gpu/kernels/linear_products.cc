@@ -146,7 +146,7 @@ std::vector<Val> F32Part(Builder& b, const LinearSpec& spec, const LinearArgs& a
   // Even columns, then odd ones.
   const std::vector<Val> zero(2 * n, b.F32(0.f));
   const bool together = LoadsTogether(b.profile(), spec, loading);
-  const int loads_each = spec.making == Making::kNormed ? 2 : 1;
+  const int loads_each = spec.making == Making::kNormed ? 2 : 1;  // the norm's weights, too
   // Of the four columns of word `word`, of group `group`.
   using ValuesOf = std::function<std::vector<Val>(size_t group, int word)>;
   // Adds the products of `words` words of four columns from byte `from` of x on. Values are made next to

@@ -74,15 +74,15 @@ class PackedRow {
   bool two_scales() const { return form_.columns_per_scale < kChunkColumns; }
   bool has_rest() const { return form_.base == BaseScale::kE8m0; }
   bool has_shift() const { return form_.minimum != Minimum::kNone; }
-
-  // ---- all formats ----
-
-  // Of block formats, of columns 4 * word .. 4 * word + 3, from the word's codes and the chunk's scales.
+  // f32 values of columns 4 * word .. 4 * word + 3, from the word's codes and the chunk's scales.
   std::vector<Val> ValuesOf(Val codes, const Scales& scales, size_t word) const {
     const size_t s = word / 4;
     return Decode(codes, scales.scale[s], scales.rest[s], scales.shift[s]);
   }
-  // Of columns 4 * word .. 4 * word + 3; `word` (i32) < 8.
+
+  // ---- all formats ----
+
+  // f32 values of columns 4 * word .. 4 * word + 3; `word` (i32) < 8.
   std::vector<Val> ReadValues(const Chunk& chunk, Val word) const;
 
  private:
