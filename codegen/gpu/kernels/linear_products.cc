@@ -160,8 +160,8 @@ std::vector<Val> F32Part(Builder& b, const LinearSpec& spec, const LinearArgs& a
         for (size_t m = 0; m < m_count; ++m) quads.push_back(x.LoadQuad(m, from, t));
       if (together) b.BeginLoads();
       for (int t = begin; t < end; ++t) {
-        std::vector<std::vector<Val>> values;
-        for (size_t g = 0; g < rows.size(); ++g) values.push_back(values_of(g, t));
+        std::vector<std::vector<Val>> values(rows.size());
+        for (size_t g = 0; g < rows.size(); ++g) values[g] = values_of(g, t);
         for (size_t m = 0; m < m_count; ++m) {
           const std::vector<Val> quad = quads[static_cast<size_t>(t - begin) * m_count + m]();
           for (size_t c = 0; c < 4; ++c) {
