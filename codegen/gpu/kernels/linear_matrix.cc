@@ -266,7 +266,7 @@ std::vector<GroupChunk> MatrixWeights::Make(const Loaded& loaded) const {
 
 // Fragments of x whose words are loaded before the first is used, together with the weights' own: of 32 rows
 // all, so that a chunk waits for memory once. Experts' rows are looked up and two scales are kept, both in
-// registers, so that four fragments would spill there (ptxas 13.0, sm_80).
+// registers, so that four fragments would spill there (ptxas 13.0, sm_80); of two terms they do, too.
 size_t FragmentsAhead(const LinearSpec& spec, bool two_scales) {
   return spec.terms == 2 || (spec.rows_of == RowsOf::kExpert && two_scales) ? 2 : 4;
 }
