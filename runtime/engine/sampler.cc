@@ -7,60 +7,16 @@
 
 #include "runtime/abi/sampling.h"
 #include "runtime/engine/random_numbers.h"
+#include "runtime/engine/sampling_fixed.h"
+#include "runtime/engine/token_weights.h"
 
 namespace qrt {
 namespace {
 
-constexpr uint32_t kMantissa = 1u << 23;
-constexpr uint64_t kHuge = uint64_t{2 * kMantissa - 1} << QRT_SAMPLING_MAX_SHIFT;  // the highest fixed point
+using namespace sampling;
+
 constexpr uint32_t kMaxCount = 1u << 20;
 constexpr uint64_t kMaxFactor = uint64_t{1} << 62;
-
-uint64_t HighProduct(uint64_t a, uint64_t b) {
-  return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b >> 64);
-}
-
-// Keys are in the order of the logits; 0 is none.
-uint32_t KeyOf(uint32_t bits) {
-  if (bits == 0x80000000) bits = 0;
-  const auto negative = static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31);
-  return bits ^ (negative | 0x80000000);
-}
-uint32_t BitsOf(uint32_t key) {
-  return key >> 31 ? key ^ 0x80000000 : ~key;
-}
-
-int64_t FixedOf(uint32_t bits) {
-  const uint32_t exponent = bits >> 23 & 255;
-  uint32_t mantissa = bits & (kMantissa - 1);
-  if (exponent != 0) mantissa |= kMantissa;
-  const int shift = static_cast<int>(exponent) - 150 + QRT_SAMPLING_POINT;
-  uint64_t fixed = kHuge;
-  if (shift <= QRT_SAMPLING_MAX_SHIFT) {
-    fixed = shift >= 0 ? uint64_t{mantissa} << shift : mantissa >> std::min(-shift, 31);
-  }
-  return bits >> 31 ? -static_cast<int64_t>(fixed) : static_cast<int64_t>(fixed);
-}
-
-// The bits of the float that `fixed` is, rounded towards zero.
-uint32_t BitsOfFixed(int64_t fixed) {
-  const uint64_t size = static_cast<uint64_t>(fixed < 0 ? -fixed : fixed);
-  if (size == 0) return 0;
-  const int zeros = std::countl_zero(size);
-  const uint32_t mantissa = static_cast<uint32_t>(size << zeros >> 40);
-  const uint32_t exponent = static_cast<uint32_t>(63 - zeros - 23 + 150 - QRT_SAMPLING_POINT);
-  return (fixed < 0 ? 0x80000000 : 0) + ((exponent - 1) << 23) + mantissa;
-}
-
-// 2^-(distance * scale) * 2^QRT_SAMPLING_WEIGHT_BITS, rounded down.
-uint64_t Weight(int64_t distance, uint64_t scale) {
-  const uint64_t fraction = static_cast<uint64_t>(distance) * scale;
-  const uint64_t halvings = HighProduct(static_cast<uint64_t>(distance), scale);
-  if (halvings > QRT_SAMPLING_WEIGHT_BITS) return 0;
-  uint64_t sum = qrt_sampling_terms[QRT_SAMPLING_TERMS - 1];
-  for (size_t i = QRT_SAMPLING_TERMS - 1; i-- > 0;) sum = qrt_sampling_terms[i] - HighProduct(sum, fraction);
-  return sum >> (62 - QRT_SAMPLING_WEIGHT_BITS + halvings);
-}
 
 // Weights by their highest bits: the heavier a weight, the lower its class.
 constexpr int kClassBits = 6;
@@ -131,6 +87,7 @@ Sampler::Sampler(uint32_t vocab_size, const SamplerOptions& options, std::span<c
           (options.repeat_penalty != 1 || options.presence_penalty != 0 || options.frequency_penalty != 0)),
       choosable_(choosable.begin(), choosable.end()),
       choices_(vocab_size),
+      passes_(AllTokenPasses().data()),
       candidates_(vocab_size) {
   if (!choosable.empty()) {
     choices_ = 0;
@@ -147,12 +104,17 @@ Sampler::Sampler(uint32_t vocab_size, const SamplerOptions& options, std::span<c
   draw_.repeat_inverse = Factor(1 / double{options.repeat_penalty}, QRT_SAMPLING_FACTOR_POINT);
   draw_.presence = Penalty(options.presence_penalty);
   draw_.frequency = Penalty(options.frequency_penalty);
-  if (draw_.top_k == 0 && draw_.top_p != QRT_SAMPLING_ALL) {
+  if (whole() && draw_.top_p != QRT_SAMPLING_ALL) {
     class_sums_.resize(kClasses);
     edge_.reserve(vocab_size);
   }
+  if (whole()) {
+    logits_.resize(vocab_size);
+    blocks_.resize((vocab_size + kWeighedTogether - 1) / kWeighedTogether);
+  }
   if (!penalize_) return;
   counts_.assign(vocab_size, 0);
+  counted_.assign((vocab_size + kGlance - 1) / kGlance, 0);
   place_.assign(vocab_size, 0);
   const size_t window = static_cast<size_t>(std::max(options.penalty_window, 0));
   window_.assign(window, 0);
@@ -162,6 +124,7 @@ Sampler::Sampler(uint32_t vocab_size, const SamplerOptions& options, std::span<c
 void Sampler::Reset() {
   next_position_ = 0;
   std::fill(counts_.begin(), counts_.end(), 0);
+  std::fill(counted_.begin(), counted_.end(), 0);
   recent_.clear();
   window_next_ = window_used_ = 0;
 }
@@ -179,6 +142,7 @@ void Sampler::Accept(int32_t token) {
   }
   const size_t id = static_cast<size_t>(token);
   if (counts_[id]++ != 0) return;
+  counted_[id / kGlance] |= uint32_t{1} << id % kGlance;
   place_[id] = static_cast<uint32_t>(recent_.size());
   recent_.push_back(token);
 }
@@ -186,6 +150,7 @@ void Sampler::Accept(int32_t token) {
 void Sampler::Forget(int32_t token) {
   const size_t id = static_cast<size_t>(token);
   if (--counts_[id] != 0) return;
+  counted_[id / kGlance] &= ~(uint32_t{1} << id % kGlance);
   const int32_t last = recent_.back();
   recent_[place_[id]] = last;
   place_[static_cast<size_t>(last)] = place_[id];
@@ -247,24 +212,18 @@ const char* Sampler::FaultOf(int32_t result) {
   }
 }
 
-bool Sampler::CannotEnter(size_t begin, const float* logits, Seen* seen) const {
-  if (!choosable_.empty() && choosable_[begin / kGlance] != ~uint32_t{0}) return false;
-  // As signed numbers, whose order every instruction set has.
-  int32_t lowest = INT32_MAX, highest = INT32_MIN;
-  uint32_t no_numbers = 0, counted = 0;
-  for (size_t i = 0; i < kGlance; ++i) {
-    const uint32_t bits = std::bit_cast<uint32_t>(logits[begin + i]);
-    no_numbers |= static_cast<uint32_t>((bits & 0x7F800000) == 0x7F800000);
-    const auto key = static_cast<int32_t>(KeyOf(bits) ^ 0x80000000);
-    lowest = std::min(lowest, key);
-    highest = std::max(highest, key);
-  }
-  if (no_numbers != 0 || (static_cast<uint32_t>(highest) ^ 0x80000000) > candidates_[0].key) return false;
-  for (size_t i = 0; penalize_ && i < kGlance; ++i) counted |= counts_[begin + i];
-  if (counted != 0) return false;
-  seen->lowest = std::min(seen->lowest, static_cast<uint32_t>(lowest) ^ 0x80000000);
-  seen->highest = std::max(seen->highest, static_cast<uint32_t>(highest) ^ 0x80000000);
-  return true;
+bool Sampler::MayChoose(size_t token) const {
+  return choosable_.empty() || (choosable_[token / 32] >> token % 32 & 1) != 0;
+}
+
+size_t Sampler::PassOverLow(std::span<const float> logits, size_t begin, Seen* seen) const {
+  const size_t word = begin / kGlance;
+  LogitRange range;
+  const size_t passed = passes_->pass_over(
+      logits.data() + begin, (logits.size() - begin) / kGlance, LogitOf(candidates_[0].key),
+      choosable_.empty() ? nullptr : &choosable_[word], counted_.empty() ? nullptr : &counted_[word], &range);
+  if (passed != 0) seen->Add(range);
+  return begin + passed * kGlance;
 }
 
 Sampler::Seen Sampler::Load(std::span<const float> logits) {
@@ -274,16 +233,16 @@ Sampler::Seen Sampler::Load(std::span<const float> logits) {
   seen.bad = logits.size();
   const size_t top_k = draw_.top_k;
   // A small k is kept in a heap whose top is the worst kept so far; a large one is selected afterwards.
-  const bool heap = top_k != 0 && top_k <= 512;
+  const bool heap = top_k <= 512;
   for (size_t i = 0; i < logits.size(); ++i) {
     if (heap && n_ == top_k && i % kGlance == 0) {
       // Mostly none of them belongs to the best.
-      while (logits.size() - i >= kGlance && CannotEnter(i, logits.data(), &seen)) i += kGlance;
+      i = PassOverLow(logits, i, &seen);
       if (i == logits.size()) break;
     }
-    if (!choosable_.empty() && (choosable_[i / 32] >> i % 32 & 1) == 0) continue;
+    if (!MayChoose(i)) continue;
     const uint32_t bits = std::bit_cast<uint32_t>(logits[i]);
-    if ((bits & 0x7F800000) == 0x7F800000) {
+    if (!IsNumber(bits)) {
       if (bits == 0xFF800000) {
         seen.lowest = 0;
         continue;
@@ -306,12 +265,117 @@ Sampler::Seen Sampler::Load(std::span<const float> logits) {
     if (heap)
       std::push_heap(candidates_.begin(), candidates_.begin() + static_cast<std::ptrdiff_t>(n_), Before);
   }
-  if (top_k != 0) {
-    const size_t kept = std::min(top_k, n_);
-    SortFront(kept);
-    n_ = kept;
-  }
+  const size_t kept = std::min(top_k, n_);
+  SortFront(kept);
+  n_ = kept;
   return seen;
+}
+
+void Sampler::LoadOneByOne(std::span<const float> logits, size_t begin, size_t end, Seen* seen) {
+  for (size_t i = begin; i < end; ++i) {
+    logits_[i] = kExcluded;
+    if (!MayChoose(i)) continue;
+    if (IsNumber(std::bit_cast<uint32_t>(logits[i]))) {
+      logits_[i] = logits[i];
+      seen->Add({logits[i], logits[i]});
+    } else if (logits[i] == kExcluded) {
+      seen->lowest = 0;
+    } else {
+      seen->bad = std::min(seen->bad, i);
+    }
+  }
+}
+
+void Sampler::PenalizeBlock(size_t begin, size_t end) {
+  for (size_t word = begin / kGlance; word * kGlance < end; ++word) {
+    for (uint32_t left = counted_[word]; left != 0; left &= left - 1) {
+      const size_t token = word * kGlance + static_cast<size_t>(std::countr_zero(left));
+      if (logits_[token] == kExcluded) continue;
+      logits_[token] = LogitOf(Penalized(KeyOf(logits_[token]), counts_[token]));
+    }
+  }
+}
+
+Sampler::Seen Sampler::LoadWhole(std::span<const float> logits) {
+  Seen seen;
+  seen.bad = logits.size();
+  float highest = kExcluded;
+  for (size_t begin = 0; begin < logits.size(); begin += kWeighedTogether) {
+    const size_t end = std::min(begin + kWeighedTogether, logits.size());
+    const auto in_words = [&](const std::vector<uint32_t>& mask, auto is) {
+      return std::all_of(mask.begin() + static_cast<std::ptrdiff_t>(begin / kGlance),
+                         mask.begin() + static_cast<std::ptrdiff_t>((end + kGlance - 1) / kGlance), is);
+    };
+    const bool all =
+        choosable_.empty() || in_words(choosable_, [](uint32_t word) { return word == ~uint32_t{0}; });
+    Block& block = blocks_[begin / kWeighedTogether];
+    LogitRange range;
+    if (all) range = passes_->copy(&logits[begin], end - begin, &logits_[begin]);
+    const bool numbers = all && range.numbers;
+    if (numbers) {
+      seen.Add(range);
+    } else {
+      LoadOneByOne(logits, begin, end, &seen);
+    }
+    const bool counted = penalize_ && !in_words(counted_, [](uint32_t word) { return word == 0; });
+    if (counted) PenalizeBlock(begin, end);
+    block.highest = numbers && !counted ? range.highest
+                                        : *std::max_element(&logits_[begin], &logits_[begin] + (end - begin));
+    highest = std::max(highest, block.highest);
+  }
+  n_ = highest != kExcluded;
+  highest_ = n_ == 0 ? 0 : KeyOf(highest);
+  return seen;
+}
+
+uint64_t Sampler::WeighBlock(size_t block, uint64_t scale, uint64_t* weights) const {
+  const size_t begin = block * kWeighedTogether, count = std::min(kWeighedTogether, logits_.size() - begin);
+  return passes_->weigh(&logits_[begin], count, FixedOfKey(highest_), scale, weights);
+}
+
+uint64_t Sampler::WeighWhole(uint64_t scale) {
+  uint64_t total = 0, weights[kWeighedTogether];
+  for (size_t i = 0; i < blocks_.size(); ++i) total += blocks_[i].weight = WeighBlock(i, scale, weights);
+  return total;
+}
+
+int32_t Sampler::DrawWhole(uint64_t random) {
+  // Exact to 2^-64 per token.
+  uint64_t left = HighProduct(random, WeighWhole(draw_.scale)), weights[kWeighedTogether];
+  size_t block = 0, i = 0;
+  for (; left >= blocks_[block].weight; ++block) left -= blocks_[block].weight;
+  WeighBlock(block, draw_.scale, weights);
+  for (; left >= weights[i]; ++i) left -= weights[i];
+  return static_cast<int32_t>(block * kWeighedTogether + i);
+}
+
+void Sampler::TakeHeavy(uint64_t least) {
+  n_ = 0;
+  uint64_t weights[kWeighedTogether];
+  for (size_t block = 0; block < blocks_.size(); ++block) {
+    if (blocks_[block].weight < least) continue;
+    WeighBlock(block, QRT_SAMPLING_LOG2E, weights);
+    const size_t begin = block * kWeighedTogether, end = std::min(begin + kWeighedTogether, logits_.size());
+    for (size_t i = begin; i < end; ++i) {
+      const uint64_t weight = weights[i - begin];
+      if (weight >= least) candidates_[n_++] = {KeyOf(logits_[i]), static_cast<int32_t>(i), weight};
+    }
+  }
+}
+
+void Sampler::TakeNear() {
+  n_ = 0;
+  const int64_t lowest = FixedOfKey(highest_) - draw_.max_distance;
+  const auto near = [&](float logit) {
+    return logit != kExcluded && FixedOf(std::bit_cast<uint32_t>(logit)) >= lowest;
+  };
+  for (size_t block = 0; block < blocks_.size(); ++block) {
+    if (!near(blocks_[block].highest)) continue;
+    const size_t begin = block * kWeighedTogether, end = std::min(begin + kWeighedTogether, logits_.size());
+    for (size_t i = begin; i < end; ++i) {
+      if (near(logits_[i])) candidates_[n_++] = {KeyOf(logits_[i]), static_cast<int32_t>(i), 0};
+    }
+  }
 }
 
 void Sampler::SortFront(size_t count) {
@@ -322,27 +386,36 @@ void Sampler::SortFront(size_t count) {
 }
 
 uint64_t Sampler::Weigh(uint64_t scale) {
-  const int64_t highest = FixedOf(BitsOf(highest_));
-  uint64_t total = 0;
-  for (size_t i = 0; i < n_; ++i) {
-    Candidate& c = candidates_[i];
-    c.weight = Weight(highest - FixedOf(BitsOf(c.key)), scale);
-    total += c.weight;
+  const int64_t highest = FixedOfKey(highest_);
+  uint64_t total = 0, weights[kWeighedTogether];
+  float logits[kWeighedTogether];
+  for (size_t begin = 0; begin < n_; begin += kWeighedTogether) {
+    const size_t count = std::min(kWeighedTogether, n_ - begin);
+    for (size_t i = 0; i < count; ++i) logits[i] = LogitOf(candidates_[begin + i].key);
+    total += passes_->weigh(logits, count, highest, scale, weights);
+    for (size_t i = 0; i < count; ++i) candidates_[begin + i].weight = weights[i];
   }
   return total;
 }
 
-// The shortest front of the order that has top_p of the weight, at least one.
+uint64_t Sampler::NeededOf(uint64_t total) const {
+  return std::max<uint64_t>(HighProduct(total, draw_.top_p), 1);
+}
+
 void Sampler::KeepTopP() {
-  const uint64_t needed = std::max<uint64_t>(HighProduct(Weigh(QRT_SAMPLING_LOG2E), draw_.top_p), 1);
+  const uint64_t needed = NeededOf(Weigh(QRT_SAMPLING_LOG2E));
   uint64_t sum = 0;
-  if (draw_.top_k != 0) {  // in order
-    size_t kept = 0;
-    while (sum < needed) sum += candidates_[kept++].weight;
-    n_ = kept;
-    return;
-  }
+  size_t kept = 0;
+  while (sum < needed) sum += candidates_[kept++].weight;
+  n_ = kept;
+}
+
+void Sampler::TakeTopP() {
+  const uint64_t total = WeighWhole(QRT_SAMPLING_LOG2E), needed = NeededOf(total);
+  // What is lighter than this is, all together, no more than what may be left out.
+  TakeHeavy(std::max<uint64_t>((total - needed) / logits_.size(), 1));
   // Weights fall as the order goes on: only those of the class in which the front ends need be ordered.
+  uint64_t sum = 0;
   std::fill(class_sums_.begin(), class_sums_.end(), 0);
   for (size_t i = 0; i < n_; ++i) class_sums_[ClassOf(candidates_[i].weight)] += candidates_[i].weight;
   size_t last = 0;
@@ -379,7 +452,7 @@ Status Sampler::Sample(std::span<const float> logits, int32_t* token) {
                   std::to_string(logits.size()) + " logits, expected " + std::to_string(candidates_.size()));
   }
   const uint64_t position = next_position_++;
-  const Seen seen = Load(logits);
+  const Seen seen = whole() ? LoadWhole(logits) : Load(logits);
   if (seen.bad != logits.size()) {
     return Status(Code::kInvalidArgument, 7203,
                   "the logit of token " + std::to_string(seen.bad) + " is " +
@@ -394,7 +467,7 @@ Status Sampler::Sample(std::span<const float> logits, int32_t* token) {
 }
 
 int32_t Sampler::SampleStep(uint64_t position, std::span<const float> logits) {
-  const Seen seen = Load(logits);
+  const Seen seen = whole() ? LoadWhole(logits) : Load(logits);
   if (seen.bad != logits.size()) return QRT_GPU_SAMPLE_BAD_LOGIT;
   if (seen.lowest == 0) return QRT_GPU_SAMPLE_MINUS_INFINITY;
   const bool equal = seen.lowest == seen.highest && choices_ > 1;
@@ -403,9 +476,15 @@ int32_t Sampler::SampleStep(uint64_t position, std::span<const float> logits) {
 }
 
 int32_t Sampler::Choose(uint64_t random) {
+  const bool top_p = draw_.top_p != QRT_SAMPLING_ALL, min_p = draw_.max_distance != INT64_MAX;
+  if (whole()) {
+    if (!top_p && !min_p) return DrawWhole(random);
+    top_p ? TakeTopP() : TakeNear();
+  } else if (top_p) {
+    KeepTopP();
+  }
   if (n_ == 1) return candidates_[0].id;
-  if (draw_.top_p != QRT_SAMPLING_ALL) KeepTopP();
-  if (draw_.max_distance != INT64_MAX) {
+  if (min_p) {
     const int64_t highest = FixedOf(BitsOf(highest_));
     const auto begin = candidates_.begin(), end = begin + static_cast<std::ptrdiff_t>(n_);
     const auto kept = std::remove_if(begin, end, [&](const Candidate& c) {

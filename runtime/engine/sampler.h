@@ -2,13 +2,17 @@
 #ifndef RUNTIME_ENGINE_SAMPLER_H_
 #define RUNTIME_ENGINE_SAMPLER_H_
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
 #include "runtime/abi/gpu_step.h"
 #include "runtime/abi/sampling.h"
 #include "runtime/base/status.h"
+#include "runtime/engine/sampling_fixed.h"
+#include "runtime/engine/token_weights.h"
 
 namespace qrt {
 
@@ -111,9 +115,23 @@ class Sampler {
   struct Seen {
     uint32_t lowest = UINT32_MAX, highest = 0;
     size_t bad = 0;  // the first token with NaN or +infinity; none: vocab_size
+
+    void Add(const LogitRange& range) {
+      lowest = std::min(lowest, sampling::KeyOf(range.lowest));
+      highest = std::max(highest, sampling::KeyOf(range.highest));
+    }
+  };
+
+  // kWeighedTogether tokens of a whole vocabulary.
+  struct Block {
+    float highest;  // of their logits
+    uint64_t weight;
   };
 
   Sampler(uint32_t vocab_size, const SamplerOptions& options, std::span<const uint32_t> choosable);
+
+  // A token that cannot be chosen.
+  static constexpr float kExcluded = -std::numeric_limits<float>::infinity();
 
   // Higher logits first, then lower ids: a strict order of all tokens, so every way of sorting gives the
   // same.
@@ -123,18 +141,39 @@ class Sampler {
   uint64_t RandomFor(uint64_t position) const;  // 0 where nothing is drawn
   uint32_t Penalized(uint32_t key, uint32_t count) const;
   void Forget(int32_t token);
-  // Tokens that CannotEnter looks at together: those of a word of choosable_.
-  static constexpr size_t kGlance = 32;
-  // Whether none of the kGlance tokens from `begin` on belongs to the top-k that are full, nor needs to be
-  // looked at alone; then they are counted in *seen.
-  bool CannotEnter(size_t begin, const float* logits, Seen* seen) const;
-  // Fills candidates_ in the order of ids, or only those that top-k keeps, in order; sets n_ and highest_.
+  bool MayChoose(size_t token) const;
+
+  // Of a top-k: fills candidates_ with those that it keeps, in order; sets n_ and highest_.
   Seen Load(std::span<const float> logits);
+  // The first token from `begin` on, the first of a glance, that may be of the top-k that are full, or needs
+  // to be looked at alone. Those ahead of it are counted in *seen.
+  size_t PassOverLow(std::span<const float> logits, size_t begin, Seen* seen) const;
+
+  // Without a top-k nothing is kept aside before weights are known.
+  bool whole() const { return draw_.top_k == 0; }
+  // Fills logits_ and the blocks' highest ones; sets n_, to 0 where no token can be chosen, and highest_.
+  Seen LoadWhole(std::span<const float> logits);
+  // Tokens of which some are not choosable, or some logits no numbers.
+  void LoadOneByOne(std::span<const float> logits, size_t begin, size_t end, Seen* seen);
+  void PenalizeBlock(size_t begin, size_t end);
+  // weights[kWeighedTogether]; returns the sum.
+  uint64_t WeighBlock(size_t block, uint64_t scale, uint64_t* weights) const;
+  // Of each block and of all.
+  uint64_t WeighWhole(uint64_t scale);
+  int32_t DrawWhole(uint64_t random);
+  // These fill candidates_, in the order of ids, and set n_: with the tokens of at least that weight (the
+  // blocks' weights are known), with those that min-p keeps, with those that top-p keeps.
+  void TakeHeavy(uint64_t least);
+  void TakeNear();
+  void TakeTopP();
+
   // The token, of the candidates in play, at least one.
   int32_t Choose(uint64_t random);
   // Brings the `count` first candidates to the front, in order.
   void SortFront(size_t count);
-  // Candidates keep the order they have: of ids, or with top-k theirs.
+  // The weight that top-p asks for, at least 1, of all that there is.
+  uint64_t NeededOf(uint64_t total) const;
+  // With top-k: the shortest front of the candidates that has top_p of the weight.
   void KeepTopP();
   // Gives the candidates in play their weights and returns the sum.
   uint64_t Weigh(uint64_t scale);
@@ -143,19 +182,23 @@ class Sampler {
   SamplerOptions options_;
   qrt_gpu_sample draw_ = {};  // the options as integers, on the host too
   bool penalize_;
-  std::vector<uint32_t> choosable_;    // empty: all
-  uint32_t choices_;                   // of them
-  uint64_t next_position_ = 0;         // of Sample
+  std::vector<uint32_t> choosable_;  // empty: all
+  uint32_t choices_;                 // of them
+  uint64_t next_position_ = 0;       // of Sample
+  const TokenPasses* passes_;
   std::vector<Candidate> candidates_;  // [vocab_size]; the first n_ are in play
   size_t n_ = 0;
   uint32_t highest_ = 0;  // the highest key in play
   // With top-p and no top-k: the weights' sum in each class of weights, and the candidates of one class.
   std::vector<uint64_t> class_sums_;
   std::vector<Candidate> edge_;
-  std::vector<uint32_t> counts_;  // [vocab_size] occurrences in the window; empty without penalties
-  std::vector<int32_t> recent_;   // the tokens in the window, each once
-  std::vector<uint32_t> place_;   // [vocab_size] of those in recent_, their index
-  std::vector<int32_t> window_;   // ring of the last tokens; empty when the window is everything
+  std::vector<float> logits_;      // [vocab_size] without top-k: after penalties, kExcluded of those left out
+  std::vector<Block> blocks_;      // of logits_
+  std::vector<uint32_t> counted_;  // a bit of each token in the window; empty without penalties
+  std::vector<uint32_t> counts_;   // [vocab_size] occurrences in the window; empty without penalties
+  std::vector<int32_t> recent_;    // the tokens in the window, each once
+  std::vector<uint32_t> place_;    // [vocab_size] of those in recent_, their index
+  std::vector<int32_t> window_;    // ring of the last tokens; empty when the window is everything
   size_t window_next_ = 0, window_used_ = 0;
 };
 

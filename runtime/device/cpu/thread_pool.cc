@@ -11,9 +11,9 @@
 namespace qrt {
 namespace {
 
-// About 50 us at some 40 ns a pause: longer than sampling a token from a small vocabulary, short enough not
-// to burn a core while the user types.
-constexpr uint32_t kIdleSpins = 1200;
+// About 1 ms at some 40 ns a pause: longer than it takes to choose a token (0.5 ms from 250 thousand weights,
+// a Zen 5), after which a sleeper would be waited for; short enough not to burn a core while the user types.
+constexpr uint32_t kIdleSpins = 25000;
 
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t), "a futex is the atomic's own word");
 

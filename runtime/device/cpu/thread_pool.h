@@ -25,7 +25,7 @@ class Workers {
   virtual bool Run(PoolTask task, void* arg) = 0;
 };
 
-// Persistent threads; the caller of Run is thread 0. Between tasks workers spin for some tens of microseconds
+// Persistent threads; the caller of Run is thread 0. Between tasks workers spin for about a millisecond
 // (the gap between two tokens) and then sleep.
 class ThreadPool final : public Workers {
  public:

@@ -155,33 +155,6 @@ TEST(Sampler, TopPKeepsTheShortestFront) {
   EXPECT_EQ(counts.size(), 1u) << "at least one token stays";
 }
 
-// Sorted in full, which top_k has done, and sorted as far as it is needed.
-TEST(Sampler, TopPChoosesTheSameWithAndWithoutTheWholeOrder) {
-  constexpr int kVocab = 3000;
-  std::mt19937 random(7);
-  for (const float spread : {0.f, 0.01f, 1.f, 4.f, 30.f}) {
-    for (const float top_p : {0.f, 0.001f, 0.5f, 0.95f, 0.9999f}) {
-      SamplerOptions options;
-      options.temperature = 1.3f;
-      options.top_p = top_p;
-      options.seed = 11;
-      Sampler part = Make(kVocab, options);
-      options.top_k = kVocab;
-      Sampler whole = Make(kVocab, options);
-      std::normal_distribution<float> normal(0, 1);
-      for (int step = 0; step < 20; ++step) {
-        std::vector<float> logits(kVocab);
-        // Steps of 1/16: many are equal.
-        for (float& x : logits) x = spread * std::round(16 * normal(random)) / 16;
-        int32_t a = -1, b = -2;
-        ASSERT_TRUE(part.Sample(logits, &a).ok());
-        ASSERT_TRUE(whole.Sample(logits, &b).ok());
-        ASSERT_EQ(a, b) << "spread " << spread << ", top_p " << top_p << ", step " << step;
-      }
-    }
-  }
-}
-
 TEST(Sampler, MinPIsRelativeToTheHighest) {
   SamplerOptions options;
   options.min_p = 0.4f;
