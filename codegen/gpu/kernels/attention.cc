@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "codegen/gpu/kernels/attention_split.h"
 #include "codegen/gpu/kernels/families.h"
 #include "codegen/gpu/kernels/math.h"
 
@@ -29,7 +30,9 @@ std::string AttentionSpec::name() const {
 AttentionOrder::AttentionOrder(const AttentionSpec& s) {
   blocks = CeilDiv(s.group(), s.kv.head_dim > kWideHead ? kMaxWideHeads : kMaxHeads);
   heads = CeilDiv(s.group(), blocks);
-  splits = s.kv.kv_heads * blocks <= 4 ? 32 : 16;
+  const bool few = s.kv.kv_heads * blocks <= 4;
+  spread = few ? 32 : 16;
+  splits = few ? CombineThreads(s.kv.head_dim) : 64;
   owned = kAttentionPiece;
   while (2 * owned * heads <= kMaxOwned && 2 * owned <= s.kv.head_dim) owned *= 2;
   const unsigned wanted = static_cast<unsigned>(CeilDiv(s.kv.head_dim, owned));
@@ -45,7 +48,9 @@ bool OnMatrixUnits(const AttentionSpec& s, const Profile& profile) {
 
 Val ChunkPositions(const AttentionOrder& order, Val count) {
   const Val tiles = DivU(count + (kAttentionTile - 1), kAttentionTile);
-  return DivU(tiles + (order.splits - 1), order.splits) * kAttentionTile;
+  const auto over = [&](int chunks) { return DivU(tiles + (chunks - 1), chunks); };
+  return MaxS(MinS(over(order.spread), tiles.builder()->I32(kChunkTiles)), over(order.splits)) *
+         kAttentionTile;
 }
 
 Val ApplyGate(const AttentionSpec& spec, Val gate, Val at, Val column, Val value) {

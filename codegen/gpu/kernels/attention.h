@@ -34,7 +34,10 @@ struct AttentionSpec {
 
 inline constexpr int kAttentionTile = 32;   // positions of the cache per step of the softmax
 inline constexpr int kAttentionPlaces = 8;  // sums of weights
-inline constexpr int kAttentionPiece = 8;   // elements of a key that lie together in a part of a score
+// A chunk gets more tiles only where there are more than the most chunks with so many: a tile is waited for,
+// one after the other, longer than what a chunk leaves takes to fold.
+inline constexpr int kChunkTiles = 4;
+inline constexpr int kAttentionPiece = 8;  // elements of a key that lie together in a part of a score
 // Below no score that is a number, and one itself: differences of two of them are 0.
 inline constexpr float kNoScore = -std::numeric_limits<float>::max();
 
@@ -44,6 +47,7 @@ struct AttentionOrder {
   int blocks;  // of query heads that share a kv head, where few rows run
   int heads;   // query heads of such a block
   int splits;  // most chunks
+  int spread;  // chunks that tiles are spread over until these have kChunkTiles each
   int owned;   // elements of a part of a score, a power of two; those at or beyond head_dim count as 0
   int parts;   // piece i of part p is piece i * parts + p of the key
 };

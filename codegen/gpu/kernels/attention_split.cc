@@ -57,6 +57,7 @@ namespace {
 constexpr int kThreads = 128;
 constexpr int kTile = kAttentionTile, kPiece = kAttentionPiece, kPlaces = kAttentionPlaces;
 constexpr int kChunksAhead = 8;  // whose words the combining launch loads before it uses the first
+constexpr int kTopsAtOnce = 4;   // that it compares with the greatest so far
 constexpr int kValueUnroll = 8;  // positions whose values are loaded before they are used
 
 int PowerOfTwo(int n) {
@@ -250,10 +251,6 @@ void SplitKernel::Leave(const std::vector<Val>& state) {
         [&] { LeaveTop(own_head_, own_, state[kTop], state[kSum]); });
 }
 
-int CombineThreads(int dim) {
-  return dim <= 64 ? 64 : 128;
-}
-
 template <typename T>
 struct CombineArgs {
   T step, sums, tops, gate, out;
@@ -315,8 +312,11 @@ void CombineKernel::ScaleChunks(Val place) {
   b_.Barrier();
   b_.If(has_chunk, [&] {
     const Val before =
-        b_.For(b_.I32(0), thread_, b_.I32(1), {none_}, [&](Val i, const std::vector<Val>& high) {
-          return std::vector<Val>{MaxF(high[0], b_.LoadShared(top_, i))};
+        b_.For(b_.I32(0), thread_, b_.I32(kTopsAtOnce), {none_}, [&](Val i, const std::vector<Val>& high) {
+          Val highest = high[0];
+          for (int j = 0; j < kTopsAtOnce; ++j)
+            highest = MaxF(highest, b_.LoadShared(top_, j ? MinS(i + j, thread_ - 1) : i));
+          return std::vector<Val>{highest};
         })[0];
     const Val highest = MaxF(before, own_top);
     b_.StoreShared(keep_, thread_, Exp(before - highest));
@@ -364,6 +364,8 @@ std::vector<Launch> SplitAttention(const AttentionSpec& s, const Dispatch<plan::
   if (made && (form.blocks != 1 || form.threads % s.made->threads() != 0)) return {};
   const uint64_t rows = static_cast<uint64_t>(d.rows), dim = static_cast<uint64_t>(s.kv.head_dim);
   const uint64_t places = rows * static_cast<uint64_t>(s.q_heads * w.splits);
+  // What a short context costs: a tile for each chunk that tiles are spread over.
+  const uint64_t used = rows * static_cast<uint64_t>(s.q_heads * w.spread);
   const Arg sums = expansion.Scratch(places * dim * 4), tops = expansion.Scratch(places * kTopWords * 4);
 
   Launch split;
@@ -382,9 +384,8 @@ std::vector<Launch> SplitAttention(const AttentionSpec& s, const Dispatch<plan::
                                .scale = FloatNumber(d.spec.scale)};
   split.args = ListArgs<SplitArgs>(args);
   split.read_bytes = rows * static_cast<uint64_t>(s.q_heads) * dim * 4;
-  split.write_bytes = places * (dim + kTopWords) * 4;
+  split.write_bytes = used * (dim + kTopWords) * 4;
   if (made) {
-    const uint64_t queries = places * dim * 4;
     split.args = ListArgs<SplitHeadsArgs>({.split = args,
                                            .in = {.q = made->q,
                                                   .k = made->k,
@@ -393,13 +394,12 @@ std::vector<Launch> SplitAttention(const AttentionSpec& s, const Dispatch<plan::
                                                   .k_norm = made->k_norm,
                                                   .rope = made->rope,
                                                   .eps = FloatNumber(made->spec.eps)},
-                                           .own = expansion.Scratch(queries)});
+                                           .own = expansion.Scratch(places * dim * 4)});
     split.read_bytes += made->k.bytes + made->v.bytes + made->rope.bytes;
-    split.write_bytes += queries + rows * s.kv.token_bytes();
+    split.write_bytes += used * dim * 4 + rows * s.kv.token_bytes();
   }
   split.kv_bytes = rows * static_cast<uint64_t>(form.blocks) * s.kv.token_bytes();
-  // One tile a split: what a short context costs.
-  split.ops = places * kTile * dim * 4;
+  split.ops = used * kTile * dim * 4;
 
   Launch combine;
   combine.name = "attention.combine" + s.name();
@@ -414,9 +414,9 @@ std::vector<Launch> SplitAttention(const AttentionSpec& s, const Dispatch<plan::
                                         .out = *d.bindings.out});
   combine.barrier = true;
   combine.read_bytes =
-      places * (dim + kTopWords) * 4 + (s.gated ? rows * static_cast<uint64_t>(s.q_heads) * dim * 4 : 0);
+      used * (dim + kTopWords) * 4 + (s.gated ? rows * static_cast<uint64_t>(s.q_heads) * dim * 4 : 0);
   combine.write_bytes = rows * static_cast<uint64_t>(s.q_heads) * dim * 4;
-  combine.ops = places * dim * 2;
+  combine.ops = used * dim * 2;
   return {split, combine};
 }
 

@@ -17,6 +17,11 @@ namespace qcc::gpu {
 // kAttentionPlaces sums of weights.
 inline constexpr int kTopWords = 1 + kAttentionPlaces;
 
+// Threads of the launch that combines. Each finds what one split is scaled by.
+inline int CombineThreads(int head_dim) {
+  return head_dim <= 64 ? 64 : 128;
+}
+
 template <typename T>
 struct SplitArgs {
   T step, seqs, q, kv, sums, tops, scale;

@@ -261,8 +261,8 @@ TEST_P(Attention, ChunksGrowWithThePosition) {
   if (GetParam().matrix.kind == MatrixUnits::Kind::kMma) shapes = {{4, 2, 64, false, true}};
   for (const Shape& s : shapes) {
     SCOPED_TRACE(s.name());
-    const int64_t width = s.q_heads * s.head_dim, splits = s.kv_heads <= 4 ? 32 : 16;
-    for (int64_t edge : {splits * 32, splits * 64}) {
+    const int64_t width = s.q_heads * s.head_dim, spread = s.kv_heads <= 4 ? 32 : 16;
+    for (int64_t edge : {spread * 32, spread * 64}) {
       const Sequence x = MakeSequence(s, edge + 50, 4);
       const int64_t from = edge - 10;
       const std::vector<float> block = Attend(GetParam(), {{&x, from, 40}}, 40);
@@ -272,6 +272,29 @@ TEST_P(Attention, ChunksGrowWithThePosition) {
         if (HasFatalFailure()) return;
         const std::vector<float> one = Attend(GetParam(), {{&x, t, 1}}, 1);
         EXPECT_TRUE(SameBits(one.data(), row, width)) << "token " << t;
+      }
+    }
+  }
+}
+
+// Chunks of four tiles (128 positions) become more, from 32 on; where there are as many as threads that
+// combine them, they become longer.
+TEST(AttentionChunks, AreManyOfFourTilesFirst) {
+  const std::pair<const char*, Shape> cases[] = {{"sg32", {1, 1, 72, false, true}},
+                                                 {"sm80", {2, 1, 128, false, true}}};
+  for (const auto& [profile, s] : cases) {
+    SCOPED_TRACE(profile);
+    for (const int64_t edge : {int64_t{32 * 128}, int64_t{128 * 128}}) {
+      const int64_t width = s.q_heads * s.head_dim, rows = 9, from = edge - 3;
+      const Sequence x = MakeSequence(s, edge + rows, 4);
+      const auto attend = [&](int64_t first, int64_t count) {
+        return Attend(FindProfile(profile)->profile, {{&x, first, count}}, count);
+      };
+      const std::vector<float> block = attend(from, rows);
+      for (const int64_t t : {edge - 1, edge}) {
+        const float* row = block.data() + (t - from) * width;
+        CheckRow(x, t, row);
+        EXPECT_TRUE(SameBits(attend(t, 1).data(), row, width)) << "token " << t;
       }
     }
   }
