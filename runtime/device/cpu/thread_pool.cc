@@ -1,6 +1,7 @@
 #include "runtime/device/cpu/thread_pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -11,9 +12,25 @@
 namespace qrt {
 namespace {
 
-// About 1 ms at some 40 ns a pause: longer than it takes to choose a token (0.5 ms from 250 thousand weights,
-// a Zen 5), after which a sleeper would be waited for; short enough not to burn a core while the user types.
-constexpr uint32_t kIdleSpins = 25000;
+// About 50 us at some 40 ns a pause, and about a millisecond at some 0.4 us a yield: longer than it takes to
+// choose a token (0.5 ms from 250 thousand weights, a Zen 5), after which a sleeper would be waited for;
+// short enough not to burn a core while the user types. Whoever yields leaves the core to the threads of
+// other pools (a draft's model has its own).
+constexpr uint32_t kIdleSpins = 1200, kIdleYields = 2500;
+
+// Whether done() comes true meanwhile; without `stay`, whether it is true.
+template <typename Done>
+bool WaitAwake(bool stay, Done done) {
+  for (uint32_t i = 0; stay && i < kIdleSpins; ++i) {
+    if (done()) return true;
+    CpuRelax();
+  }
+  for (uint32_t i = 0; stay && i < kIdleYields; ++i) {
+    if (done()) return true;
+    sched_yield();
+  }
+  return done();
+}
 
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t), "a futex is the atomic's own word");
 
@@ -42,14 +59,14 @@ class SignalsBlocked {
 
 }  // namespace
 
-ThreadPool::ThreadPool(uint32_t threads, uint32_t spins)
+ThreadPool::ThreadPool(uint32_t threads, bool stays_awake)
     : threads_(threads),
-      spins_(spins),
+      stays_awake_(stays_awake),
       process_(getpid()),
       workers_(std::make_unique<std::vector<std::thread>>()) {}
 
 std::unique_ptr<ThreadPool> ThreadPool::Create(uint32_t threads, uint32_t available_cpus) {
-  std::unique_ptr<ThreadPool> pool(new ThreadPool(threads, threads > available_cpus ? 0 : kIdleSpins));
+  std::unique_ptr<ThreadPool> pool(new ThreadPool(threads, threads <= available_cpus));
   pool->workers_->reserve(threads - 1);
   const SignalsBlocked blocked;
   try {
@@ -90,10 +107,7 @@ bool ThreadPool::Run(PoolTask task, void* arg) {
   running_.store(threads_ - 1, std::memory_order_relaxed);
   Publish();
   task(arg, 0, threads_);
-  for (uint32_t i = 0; i < spins_; ++i) {
-    if (running_.load(std::memory_order_acquire) == 0) return true;
-    CpuRelax();
-  }
+  if (WaitAwake(stays_awake_, [this] { return running_.load(std::memory_order_acquire) == 0; })) return true;
   caller_sleeps_.store(1);
   for (uint32_t left = running_.load(); left != 0; left = running_.load()) FutexWait(Word(running_), left);
   caller_sleeps_.store(0, std::memory_order_relaxed);
@@ -103,12 +117,7 @@ bool ThreadPool::Run(PoolTask task, void* arg) {
 void ThreadPool::WorkerMain(uint32_t index) {
   uint32_t seen = 0;
   for (;;) {
-    uint32_t spins = spins_;
-    while (generation_.load(std::memory_order_acquire) == seen && spins != 0) {
-      CpuRelax();
-      --spins;
-    }
-    if (generation_.load(std::memory_order_acquire) == seen) {
+    if (!WaitAwake(stays_awake_, [&] { return generation_.load(std::memory_order_acquire) != seen; })) {
       sleepers_.fetch_add(1);
       while (generation_.load() == seen) FutexWait(Word(generation_), seen);
       sleepers_.fetch_sub(1, std::memory_order_relaxed);

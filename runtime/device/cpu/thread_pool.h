@@ -25,12 +25,12 @@ class Workers {
   virtual bool Run(PoolTask task, void* arg) = 0;
 };
 
-// Persistent threads; the caller of Run is thread 0. Between tasks workers spin for about a millisecond
-// (the gap between two tokens) and then sleep.
+// Persistent threads; the caller of Run is thread 0. Between tasks workers stay awake for about a
+// millisecond (the gap between two tokens) and then sleep.
 class ThreadPool final : public Workers {
  public:
   // nullptr when the system refuses a thread. Throws std::bad_alloc. `available_cpus`: with more threads than
-  // that, spinning only steals time from the thread waited for, and is left out.
+  // that, staying awake only steals time from the thread waited for, and is left out.
   static std::unique_ptr<ThreadPool> Create(uint32_t threads, uint32_t available_cpus);
   ~ThreadPool() override;
 
@@ -41,13 +41,13 @@ class ThreadPool final : public Workers {
   bool Run(PoolTask task, void* arg) override;
 
  private:
-  ThreadPool(uint32_t threads, uint32_t spins);
+  ThreadPool(uint32_t threads, bool stays_awake);
   void WorkerMain(uint32_t index);
   void Publish();
 
   const uint32_t threads_;
-  const uint32_t spins_;
-  const pid_t process_;  // which has the threads: a child of fork() has only the one that called it
+  const bool stays_awake_;  // for a while, where nothing is to be done
+  const pid_t process_;     // which has the threads: a child of fork() has only the one that called it
   // Written by the caller before the generation, read by workers after it.
   PoolTask task_ = nullptr;
   void* arg_ = nullptr;
