@@ -16,7 +16,7 @@ extern "C" {
 
 /* Bump when any struct below changes, or the end of the section (QBIN_BASIS_BYTES): part of the artifact's
  * code section, checked at load. */
-#define QRT_PROGRAM_ABI 8u
+#define QRT_PROGRAM_ABI 9u
 
 /* The most that a step takes of the stack of each thread that runs it, callbacks of the barrier included. */
 #define QRT_STEP_STACK_BYTES 16384u
@@ -27,14 +27,24 @@ extern "C" {
 /* And for all threads of a step together. */
 #define QRT_MAX_SHARED_SCRATCH (256u << 20)
 
-/* Words, bits or counters, with which threads share work out between two barriers. */
+/* How many dispatches between two barriers have their work shared out as threads come. */
 #define QRT_TICKETS 15
+/* Up to so many threads of a step take what is theirs without a look at a line that others write. */
+#define QRT_SHARING_THREADS 8u
+
+/* What is taken of a thread's share of each dispatch, a cache line: low 4 bits, a piece each; above them the
+ * `phase` of which that is said, modulo 2^28: of another, nothing is. */
+typedef struct qrt_share_taken {
+  uint32_t pieces[QRT_TICKETS];
+  uint32_t pad;
+} qrt_share_taken;
 
 /* Barrier of one step. Zeroed by the runtime when the thread pool is made; reused for every step. */
 typedef struct qrt_barrier {
   uint32_t arrived;              /* threads that reached the current barrier */
-  uint32_t tickets[QRT_TICKETS]; /* zeroed by the last to arrive, and by the runtime ahead of a step. With
-                                  * `arrived` a cache line: every thread writes these, all spin on `phase` */
+  uint32_t tickets[QRT_TICKETS]; /* counters of more than QRT_SHARING_THREADS; zeroed by the last to arrive,
+                                  * and by the runtime ahead of a step. With `arrived` a cache line: every
+                                  * thread writes these, all spin on `phase` */
   uint32_t phase;                /* incremented by the last thread to arrive */
   uint8_t pad1[60];
   void (*wait)(void* ctx, const uint32_t* phase,
@@ -43,6 +53,7 @@ typedef struct qrt_barrier {
   void* ctx;
   uint32_t sleepers; /* threads inside or about to enter wait() */
   uint8_t pad2[36];
+  qrt_share_taken taken[QRT_SHARING_THREADS]; /* by thread; zeroed by the runtime ahead of a step */
 } qrt_barrier;
 
 /* One sequence's part of a step: rows [row_begin, row_begin + row_count) are its next tokens, in order. */

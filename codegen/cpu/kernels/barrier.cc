@@ -15,7 +15,9 @@ QK_EXPORT void qk_barrier(qrt_barrier* b, int64_t n_threads) {
   const uint32_t seen = __atomic_load_n(&b->phase, __ATOMIC_RELAXED);
   if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == static_cast<uint32_t>(n_threads)) {
     __atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
-    for (uint32_t& ticket : b->tickets) __atomic_store_n(&ticket, 0, __ATOMIC_RELAXED);
+    if (n_threads > int64_t{QRT_SHARING_THREADS}) {
+      for (uint32_t& ticket : b->tickets) __atomic_store_n(&ticket, 0, __ATOMIC_RELAXED);
+    }
     __atomic_store_n(&b->phase, seen + 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&b->sleepers, __ATOMIC_SEQ_CST) != 0) b->wake(b->ctx, &b->phase);
     return;

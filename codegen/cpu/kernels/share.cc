@@ -10,9 +10,10 @@ QK_INLINE int64_t even(int64_t items) {
   return items & ~int64_t{1};
 }
 
-// Pieces at the end of a thread's share that others may take, a bit of the ticket each: few enough that the
-// last ones to finish are soon done.
-constexpr int64_t kPieces = 4, kMostSharing = 32 / kPieces;
+// Pieces at the end of a thread's share that others may take, a bit each: few enough that the last ones to
+// finish are soon done.
+constexpr int64_t kPieces = 4;
+constexpr uint32_t kAll = (uint32_t{1} << kPieces) - 1;
 
 // The share of a thread, of which it has the first three quarters for itself.
 struct Share {
@@ -30,23 +31,30 @@ struct Share {
 };
 
 // The next piece that nobody has taken: the thread's own, which lie behind what it has read; then others',
-// from the last one on.
-QK_INLINE bool take_piece(uint32_t* ticket, int64_t items, int64_t thread, int64_t threads, int64_t* range) {
-  uint32_t taken = __atomic_load_n(ticket, __ATOMIC_RELAXED);
-  for (int64_t i = 0; i < threads * kPieces; ++i) {
-    const int64_t whose = (thread + i / kPieces) % threads, at = i % kPieces;
-    const int64_t piece = whose == thread ? at : kPieces - 1 - at;
-    const uint32_t bit = uint32_t{1} << (whose * kPieces + piece);
-    if (taken & bit) continue;
-    taken = __atomic_fetch_or(ticket, bit, __ATOMIC_RELAXED);
-    if (taken & bit) continue;
-    Share::piece(Share::of(items, whose, threads), piece, range);
-    return true;
+// from the last one on. What is taken of a share is said in its thread's line.
+QK_INLINE bool take_piece(qrt_barrier* barrier, int64_t ticket, int64_t items, int64_t thread,
+                          int64_t threads, int64_t* range) {
+  const uint32_t phase = __atomic_load_n(&barrier->phase, __ATOMIC_RELAXED) << kPieces;
+  for (int64_t i = 0; i < threads; ++i) {
+    const int64_t whose = (thread + i) % threads;
+    uint32_t* word = &barrier->taken[whose].pieces[ticket];
+    uint32_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
+    for (;;) {
+      const uint32_t taken = seen >> kPieces == phase >> kPieces ? seen & kAll : 0;
+      if (taken == kAll) break;
+      const uint32_t left = ~taken & kAll;
+      const int64_t piece = whose == thread ? __builtin_ctz(left) : 31 - __builtin_clz(left);
+      if (!__atomic_compare_exchange_n(word, &seen, phase | taken | uint32_t{1} << piece, false,
+                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        continue;
+      Share::piece(Share::of(items, whose, threads), piece, range);
+      return true;
+    }
   }
   return false;
 }
 
-// Of more threads than a ticket has bits for: the last quarter of all items, a piece after the other.
+// Of more threads than have lines: the last quarter of all items, a piece after the other.
 QK_INLINE bool take_next(uint32_t* ticket, int64_t first, int64_t items, int64_t threads, int64_t* range) {
   const int64_t most = items / (4 * kPieces * threads), piece = most < 2 ? 1 : even(most + 1);
   range[0] = first + __atomic_fetch_add(ticket, 1, __ATOMIC_RELAXED) * piece;
@@ -71,13 +79,13 @@ QK_EXPORT int64_t qk_share(const qrt_step_args* args, int64_t thread, int64_t th
     range[1] = items * (thread + 1) / threads;
     return round == 0;
   }
-  if (threads > kMostSharing) {
+  if (threads > int64_t{QRT_SHARING_THREADS}) {
     if (round != 0) return take_next(&args->barrier->tickets[ticket], each * threads, items, threads, range);
     range[0] = each * thread;
     range[1] = each * (thread + 1);
     return 1;
   }
-  if (round != 0) return take_piece(&args->barrier->tickets[ticket], items, thread, threads, range);
+  if (round != 0) return take_piece(args->barrier, ticket, items, thread, threads, range);
   const Share share = Share::of(items, thread, threads);
   range[0] = share.begin;
   range[1] = share.own_end;

@@ -119,8 +119,9 @@ Result<std::unique_ptr<CpuDevice>> CpuDevice::Create(const Artifact& artifact, s
 }
 
 DeviceResult CpuDevice::Run(const StepRequest& step) {
-  std::memset(barrier_.tickets, 0,
-              sizeof barrier_.tickets);  // of work behind the last barrier of the step before
+  // Of work behind the last barrier of the step before.
+  std::memset(barrier_.tickets, 0, sizeof barrier_.tickets);
+  std::memset(barrier_.taken, 0, sizeof barrier_.taken);
   qrt_step_args args = {};
   args.weights = weights_;
   args.arena = HostMemory::Data(arena_);

@@ -80,25 +80,41 @@ TEST_P(KernelBarrier, AllMeet) {
   }
 }
 
-// Tickets count from 0 again behind a barrier, whichever thread comes last.
-TEST_P(KernelBarrier, TicketsStartAnew) {
+qrt_barrier Yielding() {
   qrt_barrier b{};
   b.wait = [](void*, const uint32_t* phase, uint32_t seen) {
     while (__atomic_load_n(phase, __ATOMIC_ACQUIRE) == seen) std::this_thread::yield();
   };
   b.wake = [](void*, const uint32_t*) {};
-  std::vector<std::thread> pool;
-  std::atomic<int> wrong{0};
-  for (int t = 0; t < 3; ++t) {
-    pool.emplace_back([&] {
-      for (int r = 0; r < 200; ++r) {
-        k->qk_barrier(&b, 3);
-        for (uint32_t& ticket : b.tickets) wrong += __atomic_fetch_add(&ticket, 1, __ATOMIC_RELAXED) > 2;
-      }
-    });
+  return b;
+}
+
+// With a ticket behind each barrier, whichever thread comes last, and as many threads as have lines of their
+// own, and more.
+TEST_P(KernelBarrier, ThreadsAtOnceGetEveryItemOnceBehindEachBarrier) {
+  constexpr int64_t kItems = 61, kRounds = 60;
+  for (const int64_t threads : {2, 5, 8, 9}) {
+    qrt_barrier b = Yielding();
+    qrt_step_args args = {};
+    args.barrier = &b;
+    std::vector<std::atomic<int>> times(kItems);
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> pool;
+    for (int64_t t = 0; t < threads; ++t) {
+      pool.emplace_back([&, t] {
+        for (int r = 1; r <= kRounds; ++r) {
+          int64_t range[2];
+          for (int64_t round = 0; k->qk_share(&args, t, threads, r % 3, kItems, round, range); ++round)
+            for (int64_t i = range[0]; i < range[1]; ++i) ++times[static_cast<size_t>(i)];
+          k->qk_barrier(&b, threads);
+          for (std::atomic<int>& item : times) wrong += item.load() != r;
+          k->qk_barrier(&b, threads);
+        }
+      });
+    }
+    for (std::thread& t : pool) t.join();
+    EXPECT_EQ(wrong, 0) << threads << " threads: items that a thread got twice, or none";
   }
-  for (std::thread& t : pool) t.join();
-  EXPECT_EQ(wrong, 0) << "tickets of the rounds before were left";
 }
 
 // Together the threads get every item once: however many items and threads there are, with a ticket and
@@ -111,7 +127,9 @@ TEST_P(KernelBarrier, EveryItemIsSharedOutOnce) {
     for (int64_t items : {0, 1, 2, 5, 16, 63, 64, 224, 15520}) {
       for (int64_t ticket : {-1, 0, QRT_TICKETS - 1}) {
         SCOPED_TRACE(testing::Message() << items << " items, " << threads << " threads, ticket " << ticket);
+        // As a barrier leaves them.
         std::fill(std::begin(b.tickets), std::end(b.tickets), 0);
+        ++b.phase;
         std::vector<int> times(static_cast<size_t>(items));
         std::vector<int64_t> got(static_cast<size_t>(threads));
         // Thread t asks once while the next one asks twice, and so on: later ones take more of what is left.

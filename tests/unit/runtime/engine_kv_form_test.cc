@@ -91,8 +91,9 @@ TEST(KvForm, IntegersBecomeTheNearestHalves) {
         << "value " << i;
     for (const int step : {-1, 1}) {
       const double other = OfHalf(static_cast<uint16_t>(row[i] + step));
-      if (std::isfinite(other) && (other < 0) == (half < 0))
+      if (std::isfinite(other) && (other < 0) == (half < 0)) {
         EXPECT_LE(std::abs(half - values[i]), std::abs(other - values[i])) << "value " << i;
+      }
     }
   }
 }

@@ -477,8 +477,9 @@ TEST_P(SpeculationOn, DamagedLogitsAreThoseOfPlainDecoding) {
       status = Generate(*session, token, sampler, {}, std::span(chosen).first(alone ? 1 : 16), &generated);
       token = chosen[generated.tokens == 0 ? 0 : generated.tokens - 1];
     }
-    if (drafts == 2)
+    if (drafts == 2) {
       EXPECT_EQ(generated.tokens == 0 && generated.guessed > 0, true) << "the case of this loop";
+    }
     errors[drafts] = status.ToString();
     positions[drafts] = session->position();
     EXPECT_EQ(status.number(), 5325) << status.ToString();

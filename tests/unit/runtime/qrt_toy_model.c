@@ -7,10 +7,10 @@
 
 enum { kVocab = 272, kStride = 288, kPlanes = 4, kRow = 16, kStateOffset = 1024 };
 
-_Static_assert(QRT_CODE_MAGIC == 0x31434351 && QRT_PROGRAM_ABI == 8, "the header below says so");
+_Static_assert(QRT_CODE_MAGIC == 0x31434351 && QRT_PROGRAM_ABI == 9, "the header below says so");
 __asm__(
     ".section .head, \"a\"\n"
-    "toy_header: .long 0x31434351, 8, 5, 64, 2, 0\n"
+    "toy_header: .long 0x31434351, 9, 5, 64, 2, 0\n"
     ".long toy_decode - toy_header, toy_decode - toy_header, toy_prefill - toy_header, toy_prefill - "
     "toy_header,"
     " toy_head - toy_header\n"
