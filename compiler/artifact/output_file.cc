@@ -135,9 +135,12 @@ absl::Status OutputFile::WriteAt(uint64_t offset, std::span<const uint8_t> bytes
   return absl::OkStatus();
 }
 
-absl::Status OutputFile::Commit(uint64_t size) {
+absl::Status OutputFile::Commit(uint64_t size, const Check& check) {
   if (ftruncate(fd_, static_cast<off_t>(size)) != 0) return Failed("cannot set the output's size", errno);
   if (fsync(fd_) != 0) return Failed("cannot flush the output to the disk", errno);
+  if (check) {
+    if (absl::Status status = check(name_ ? temporary_ : ProcPath(fd_)); !status.ok()) return status;
+  }
   if (!name_) {
     unlink(temporary_.c_str());  // of an earlier process with this id
     name_.emplace(temporary_);

@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -50,8 +51,10 @@ class OutputFile {
 
   // Errors: Q6002 (input/output), Q6003 (disk full, quota or file size limit).
   absl::Status WriteAt(uint64_t offset, std::span<const uint8_t> bytes);
-  // Sets the size, flushes to the disk and renames. Errors: as WriteAt.
-  absl::Status Commit(uint64_t size);
+  // Looks at the finished file, by a path that leads to it for as long as it looks.
+  using Check = std::function<absl::Status(const std::string& path)>;
+  // Sets the size, flushes to the disk, lets `check` look, and renames. Errors: as WriteAt, and check's.
+  absl::Status Commit(uint64_t size, const Check& check = {});
 
  private:
   OutputFile(std::string path, std::string temporary, int fd)

@@ -114,7 +114,7 @@ absl::Status ArtifactWriter::FinishCode(const ManifestSpec& manifest) {
   return absl::OkStatus();
 }
 
-absl::Status ArtifactWriter::Finish(const ManifestSpec& manifest) {
+absl::Status ArtifactWriter::Finish(const ManifestSpec& manifest, const OutputFile::Check& check) {
   if (absl::Status status = FinishCode(manifest); !status.ok()) return status;
   absl::StatusOr<uint32_t> index = AddSection(QBIN_SECTION_MANIFEST, BuildManifest(manifest));
   if (!index.ok()) return index.status();
@@ -135,7 +135,7 @@ absl::Status ArtifactWriter::Finish(const ManifestSpec& manifest) {
   std::memcpy(header.hash, identity_.data(), sizeof header.hash);
   if (absl::Status status = file_->WriteAt(0, BytesOf(header)); !status.ok()) return status;
   if (absl::Status status = file_->WriteAt(sizeof header, table); !status.ok()) return status;
-  return file_->Commit(end_);
+  return file_->Commit(end_, check);
 }
 
 }  // namespace qcc::compiler

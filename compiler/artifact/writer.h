@@ -42,8 +42,8 @@ class ArtifactWriter {
                                      absl::FunctionRef<absl::Status(Append)> produce, uint32_t flags = 0);
 
   // Says at the end of each code section what it was made for, which is the manifest, then writes manifest,
-  // header and section table, flushes and renames. The writer is used up.
-  absl::Status Finish(const ManifestSpec& manifest);
+  // header and section table, flushes, lets `check` look and renames. The writer is used up.
+  absl::Status Finish(const ManifestSpec& manifest, const OutputFile::Check& check = {});
 
   // Of the artifact (qrt::Artifact::identity), after Finish.
   const qrt::Hash128& identity() const { return identity_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -119,6 +120,20 @@ double Noise(const std::vector<double>& one, const std::vector<double>& other, i
   return count == 0 ? 0 : std::sqrt(sum / count);
 }
 
+// No token can be chosen from logits that are all equal, so the runtime refuses them.
+absl::Status CheckThatTheyDiffer(const std::vector<double>& logits, int64_t vocab, const gguf::File& file) {
+  for (auto row = logits.begin(); vocab > 1 && row != logits.end(); row += vocab) {
+    if (std::adjacent_find(row, row + vocab, std::not_equal_to<>()) != row + vocab) continue;
+    const int64_t tokens = (row - logits.begin()) / vocab + 1;
+    return MakeError("Q3006",
+                     absl::StrCat("the model's logits are all equal, ", *row, ", after ", tokens,
+                                  tokens == 1 ? " token" : " tokens"),
+                     file.path(),
+                     "a tensor is zero, or so large that the rest is lost; convert the model again");
+  }
+  return absl::OkStatus();
+}
+
 class Reference {
  public:
   Reference(mlir::ModuleOp fused, const gguf::File& file, const DiagnosticCollector& diagnostics,
@@ -168,6 +183,7 @@ absl::StatusOr<Goldens> MakeGoldens(mlir::ModuleOp fused, const gguf::File& file
   auto logits = reference.Logits(ids, hir::Precision::F32);
   if (!logits.ok()) return logits.status();
   if (absl::Status s = CheckLogits(*logits, vocab, /*past=*/0, file); !s.ok()) return s;
+  if (absl::Status s = CheckThatTheyDiffer(*logits, vocab, file); !s.ok()) return s;
   const auto deviation = static_cast<float>(Deviation(*logits));
   const Share share = options.numerics == NumericsMode::kF32 ? kF32Share : kInt8Share;
   float accepted = share.usual * deviation;
@@ -175,8 +191,16 @@ absl::StatusOr<Goldens> MakeGoldens(mlir::ModuleOp fused, const gguf::File& file
     const auto precise =
         reference.Logits({ids.begin(), ids.begin() + extent.noise_tokens}, hir::Precision::F64);
     if (!precise.ok()) return precise.status();
+    if (absl::Status s = CheckLogits(*precise, vocab, /*past=*/0, file); !s.ok()) return s;
     accepted =
         std::max(share.least * deviation, kTimesNoise * static_cast<float>(Noise(*logits, *precise, vocab)));
+  }
+  if (!std::isfinite(kOneOfAll * accepted)) {
+    return MakeError(
+        "Q3006",
+        absl::StrCat("two right evaluations of the model differ by more than a number of 32 bits holds: ",
+                     "logits deviate by ", deviation),
+        file.path(), "some value on the way is too large for f32; convert the model again");
   }
   std::vector<GoldenLogits> rows;
   for (int64_t r = 0; r < tokens; ++r)

@@ -461,14 +461,16 @@ absl::Status Compilation::Write() {
   if (absl::Status s = WriteAllWeights(out, manifest); !s.ok()) return s;
   const uint64_t weights = plans_.size() == 1 ? manifest.weights_bytes : out.size() - before;
   if (absl::Status s = file_->CheckUnchanged(); !s.ok()) return s;
-  if (absl::Status s = out.Finish(manifest); !s.ok()) return s;
+  const auto check = [this](const std::string& path) {
+    // What cannot be opened need not be damaged.
+    const qrt::Status refused = qrt::Artifact::Open(path).status();
+    if (refused.code() != qrt::Code::kArtifactCorrupt) return absl::OkStatus();
+    return MakeError(
+        "Q9002", Concat("what was written is no artifact: ", refused.message(), " [Q", refused.number(), "]"),
+        options_.output, "this is a bug in qcc; please report it");
+  };
+  if (absl::Status s = out.Finish(manifest, check); !s.ok()) return s;
   made_ = {manifest.provenance.source_hash, out.identity()};
-  // Somebody else may have put something there meanwhile, and what cannot be opened need not be damaged.
-  const qrt::Status refused = qrt::Artifact::Open(options_.output).status();
-  if (refused.code() == qrt::Code::kArtifactCorrupt) {
-    return MakeError("Q9002", Concat("what was written is no artifact: ", refused.ToString()),
-                     options_.output, "this is a bug in qcc; please report it");
-  }
   sink_.EndStage(
       absl::StrCat(CodeBytes(weights), " of weights; ", options_.output, ": ", CodeBytes(out.size())));
   return absl::OkStatus();

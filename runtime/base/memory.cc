@@ -11,15 +11,23 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 
-}  // namespace
-
-void PreferLargePages(const void* data, uint64_t bytes) {
+void Advise(const void* data, uint64_t bytes, int advice) {
   const long page = sysconf(_SC_PAGESIZE);
   if (bytes < kLargePage || page <= 0 ||
       reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(page) != 0)
     return;
   // What it fails of, a kernel without large pages say, changes nothing.
-  static_cast<void>(madvise(const_cast<void*>(data), bytes, MADV_HUGEPAGE));
+  static_cast<void>(madvise(const_cast<void*>(data), bytes, advice));
+}
+
+}  // namespace
+
+void PreferLargePages(const void* data, uint64_t bytes) {
+  Advise(data, bytes, MADV_HUGEPAGE);
+}
+
+void PreferSmallPages(const void* data, uint64_t bytes) {
+  Advise(data, bytes, MADV_NOHUGEPAGE);
 }
 
 Memory& Memory::operator=(Memory&& other) noexcept {

@@ -17,6 +17,10 @@ inline constexpr uint64_t kLargePage = 2 << 20;
 // of each array. Nothing where the bytes are few, or do not begin with a page.
 void PreferLargePages(const void* data, uint64_t bytes);
 
+// Asks for small ones: of memory whose parts fill one by one, far from each other, a large page would be
+// resident for the first byte of each part.
+void PreferSmallPages(const void* data, uint64_t bytes);
+
 // An owned block of zeroed, aligned bytes. Movable; empty when default-made.
 class Memory {
  public:

@@ -153,6 +153,9 @@ class Device {
 
   // Memory of sessions: state and KV. kOutOfMemory leaves *buffer empty.
   virtual DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) = 0;
+  // Says of a fresh one that its parts fill one by one, and many never: KV, of which each layer and head has
+  // a part as long as the context.
+  virtual void FillsInParts([[maybe_unused]] const DeviceBuffer& buffer) {}
   virtual void Free(DeviceBuffer* buffer) = 0;  // empty buffers are fine; empties it
   virtual DeviceResult Zero(const DeviceBuffer& buffer) = 0;
   virtual DeviceResult Read(std::span<const CopyRange> ranges) = 0;   // device -> host

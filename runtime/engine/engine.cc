@@ -129,6 +129,11 @@ DeviceResult Engine::Allocate(size_t part, uint64_t bytes, DeviceBuffer* buffer)
   return OnDevice(part, [&](Device& device) { return device.Allocate(bytes, buffer); });
 }
 
+void Engine::FillsInParts(size_t part, const DeviceBuffer& buffer) {
+  const std::lock_guard<std::mutex> lock(step_);
+  stage(part).device->FillsInParts(buffer);
+}
+
 void Engine::Free(size_t part, DeviceBuffer* buffer) {
   const std::lock_guard<std::mutex> lock(step_);
   if (!buffer->empty()) stage(part).device->Free(buffer);

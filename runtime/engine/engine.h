@@ -110,6 +110,7 @@ class Engine {
 
   // Memory of sessions on the device of a part, see Device. Any thread.
   DeviceResult Allocate(size_t part, uint64_t bytes, DeviceBuffer* buffer);
+  void FillsInParts(size_t part, const DeviceBuffer& buffer);
   void Free(size_t part, DeviceBuffer* buffer);
   DeviceResult Zero(size_t part, const DeviceBuffer& buffer);
   DeviceResult Read(size_t part, std::span<const CopyRange> ranges);

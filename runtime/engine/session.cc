@@ -267,6 +267,7 @@ Status Session::Init(const Options& options, const qrt_allocator* allocator) {
     const Sizes sizes = SizesFor(engine_.plan(part), asked);
     QRT_RETURN_IF_ERROR(Take(part, "the recurrent state", sizes.state, &areas_[part].state));
     QRT_RETURN_IF_ERROR(Take(part, "the KV cache", sizes.kv, &areas_[part].kv));
+    engine_.FillsInParts(part, areas_[part].kv);
   }
   const Sizes sizes = SizesFor(engine_.plan(), asked);
   if (!logits_.Allocate(allocator, sizes.logits.value())) {

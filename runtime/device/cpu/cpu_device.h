@@ -63,6 +63,7 @@ class CpuDevice final : public Device {
   DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override {
     return memory_.Allocate(bytes, buffer);
   }
+  void FillsInParts(const DeviceBuffer& buffer) override { memory_.FillsInParts(buffer); }
   void Free(DeviceBuffer* buffer) override { memory_.Free(buffer); }
   DeviceResult Zero(const DeviceBuffer& buffer) override { return memory_.Zero(buffer); }
   DeviceResult Read(std::span<const CopyRange> ranges) override { return memory_.Read(ranges); }

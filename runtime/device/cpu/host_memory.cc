@@ -14,6 +14,11 @@ DeviceResult HostMemory::Allocate(uint64_t bytes, DeviceBuffer* buffer) {
   return DeviceResult::kOk;
 }
 
+void HostMemory::FillsInParts(const DeviceBuffer& buffer) {
+  // An embedder's is his, and resident.
+  if (!allocator_ && !buffer.empty()) PreferSmallPages(Data(buffer), buffer.bytes);
+}
+
 void HostMemory::Free(DeviceBuffer* buffer) {
   delete static_cast<Memory*>(buffer->handle);
   *buffer = {};

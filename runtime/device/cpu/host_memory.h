@@ -20,6 +20,7 @@ class HostMemory {
   }
 
   DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer);
+  void FillsInParts(const DeviceBuffer& buffer);
   void Free(DeviceBuffer* buffer);
   DeviceResult Zero(const DeviceBuffer& buffer);
   DeviceResult Read(std::span<const CopyRange> ranges);

@@ -50,6 +50,23 @@ ManifestSpec SomeManifest() {
   return m;
 }
 
+// What qcc itself would refuse never replaces anything.
+TEST_F(ArtifactWriterTest, WhatACheckRefusesIsNotThere) {
+  std::ofstream(path_) << "the old one";
+  auto writer = Create();
+  const absl::Status refused = writer->Finish(SomeManifest(), [&](const std::string& path) {
+    EXPECT_TRUE(Check(path).ok()) << "not the whole artifact: " << Check(path).ToString();
+    return absl::InternalError("no");
+  });
+  EXPECT_EQ(refused, absl::InternalError("no"));
+  writer.reset();
+  std::ifstream old(path_);
+  std::string text;
+  std::getline(old, text);
+  EXPECT_EQ(text, "the old one");
+  EXPECT_EQ(Entries(), (std::vector<std::string>{"model.qbin"})) << "something was left beside it";
+}
+
 TEST_F(ArtifactWriterTest, NothingIsThereBeforeFinish) {
   std::ofstream(path_) << "the old one";
   auto writer = Create();

@@ -281,6 +281,15 @@ TEST_F(QccTest, WeightsThatAreNotFinite) {
   EXPECT_FALSE(std::filesystem::exists(File("logits")));
 }
 
+// No token can be chosen from them: every run would fail.
+TEST_F(QccTest, LogitsThatAreAllEqual) {
+  MakeModel("f32");
+  Damage("output_norm.weight", 0, BytesOf(std::vector<float>(64, 0)));
+  ExpectError({"compile", "-q", File("m.gguf"), "-o", File("m.qbin")}, 3, "Q3006");
+  EXPECT_NE(err_.find("all equal, 0, after 1 token"), std::string::npos) << err_;
+  EXPECT_FALSE(std::filesystem::exists(File("m.qbin")));
+}
+
 TEST_F(QccTest, RefusedInputLeavesNothing) {
   std::ofstream(File("bad.gguf")) << "GGUF, but not really";
   EXPECT_EQ(Run({"compile", File("bad.gguf"), "-o", File("m.qbin")}), 3) << err_;

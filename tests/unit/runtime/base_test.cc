@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <limits.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -22,6 +23,7 @@
 #include "runtime/base/file_map.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/mapped_file.h"
+#include "runtime/base/memory.h"
 #include "runtime/base/nearest_name.h"
 #include "runtime/base/status.h"
 #include "runtime/base/temporary_name.h"
@@ -70,6 +72,20 @@ TEST(NearestName, IsWhatWasMeantOrNothing) {
   for (const auto& c : cases) EXPECT_EQ(NearestName(c.word, names), c.nearest) << c.word;
   EXPECT_EQ(NearestName("bench", {}), "");
   EXPECT_EQ(NearestName(std::string(1000000, 'b'), names), "") << "the work would grow with the word";
+}
+
+// 28 layers of 16 planes, say, of which the first token writes the beginning.
+TEST(Memory, SmallPagesAreResidentWhereTheyAreTouched) {
+  constexpr uint64_t kParts = 40;
+  Memory memory;
+  ASSERT_TRUE(memory.Allocate(nullptr, kParts * kLargePage));
+  PreferSmallPages(memory.data(), memory.size());
+  for (uint64_t part = 0; part < kParts; ++part) memory.data()[part * kLargePage] = 1;
+  const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> resident(memory.size() / page);
+  ASSERT_EQ(mincore(memory.data(), memory.size(), resident.data()), 0);
+  EXPECT_EQ(std::count_if(resident.begin(), resident.end(), [](unsigned char c) { return (c & 1) != 0; }),
+            static_cast<std::ptrdiff_t>(kParts));
 }
 
 TEST(Checked, OverflowStaysInvalid) {
