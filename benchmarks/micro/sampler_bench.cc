@@ -35,6 +35,7 @@ constexpr Options kOptions[] = {
     {"greedy", 0, 0, 1, 0, 1},
     {"plain", 1, 0, 1, 0, 1},
     {"top-k 20, top-p 0.95", 1, 20, 0.95f, 0, 1},
+    {"top-k 1000", 0.8f, 1000, 1, 0, 1},
     {"top-p 0.95", 0.8f, 0, 0.95f, 0, 1},
     {"min-p 0.05", 0.8f, 0, 1, 0.05f, 1},
     {"repeat penalty 1.1", 0.8f, 0, 1, 0, 1.1f},

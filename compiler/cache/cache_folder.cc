@@ -118,13 +118,14 @@ absl::StatusOr<std::vector<CacheEntry>> CacheEntries(const std::string& cache) {
   return entries;
 }
 
-bool RemoveArtifact(const std::string& path) {
+int RemoveArtifact(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0) return false;
+  if (fd < 0) return errno;
   const bool removed = flock(fd, LOCK_EX | LOCK_NB) == 0 && unlink(path.c_str()) == 0;
+  const int error = removed ? 0 : errno;
   if (removed) unlink(SealOf(path).c_str());
   close(fd);
-  return removed;
+  return error;
 }
 
 absl::StatusOr<Pruned> PruneCache(const std::string& cache, uint64_t most_bytes) {
@@ -139,14 +140,16 @@ absl::StatusOr<Pruned> PruneCache(const std::string& cache, uint64_t most_bytes)
   for (const CacheEntry& entry : *entries) total += entry.bytes;
   for (const CacheEntry& entry : *entries) {
     if (total <= most_bytes) break;
-    if (entry.suffix == qrt::aot::kArtifactSuffix) {
-      if (!RemoveArtifact(entry.path)) {
-        ++pruned.in_use;
-        continue;
-      }
-    } else if (unlink(entry.path.c_str()) != 0) {
-      continue;  // another process was first
+    const bool artifact = entry.suffix == qrt::aot::kArtifactSuffix;
+    const int error = artifact ? RemoveArtifact(entry.path) : unlink(entry.path.c_str()) == 0 ? 0 : errno;
+    if (error == EWOULDBLOCK) {
+      ++pruned.in_use;
+      continue;
     }
+    if (error == ENOENT) continue;  // another process was first
+    if (error != 0)
+      return MakeError("Q6002", absl::StrCat("cannot remove a file of the cache: ", std::strerror(error)),
+                       entry.path, "prune as a user who may write there");
     removed(entry.bytes);
     total -= entry.bytes;
   }

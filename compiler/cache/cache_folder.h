@@ -49,8 +49,8 @@ struct Pruned {
 // same time. Errors: Q6002.
 absl::StatusOr<Pruned> PruneCache(const std::string& cache, uint64_t most_bytes);
 
-// Removes an artifact and its seal, unless it is in use.
-bool RemoveArtifact(const std::string& path);
+// Removes an artifact and its seal. Returns 0, or why not: EWOULDBLOCK where it is in use.
+int RemoveArtifact(const std::string& path);
 
 }  // namespace qcc::compiler
 

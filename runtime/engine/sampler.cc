@@ -16,6 +16,8 @@ namespace {
 using namespace sampling;
 
 constexpr uint32_t kMaxCount = 1u << 20;
+// Of 248 thousand logits 1000 are kept in a heap in 0.6 ms, and selected from all of them in 2.0 (a Zen 5).
+constexpr size_t kMostHeap = 4096;
 constexpr uint64_t kMaxFactor = uint64_t{1} << 62;
 
 // Weights by their highest bits: the heavier a weight, the lower its class.
@@ -233,7 +235,7 @@ Sampler::Seen Sampler::Load(std::span<const float> logits) {
   seen.bad = logits.size();
   const size_t top_k = draw_.top_k;
   // A small k is kept in a heap whose top is the worst kept so far; a large one is selected afterwards.
-  const bool heap = top_k <= 512;
+  const bool heap = top_k <= kMostHeap;
   for (size_t i = 0; i < logits.size(); ++i) {
     if (heap && n_ == top_k && i % kGlance == 0) {
       // Mostly none of them belongs to the best.

@@ -172,7 +172,10 @@ Outcome CheckFlags(const ChatFlags& flags, bool converse) {
 
   QRUN_RETURN_IF_ERROR(flags.prompt_cache.Check());
   QRUN_RETURN_IF_ERROR(flags.dump.Check());
-  if (flags.dump.names && (converse || flags.load_session)) {
+  if (flags.dump.names && flags.load_session) {
+    return Outcome::Fail(kExitUsage, 101, "--dump does not go with --load-session");
+  }
+  if (flags.dump.names && converse) {
     return Outcome::Fail(kExitUsage, 101, "--dump goes with one prompt", "", "give -p or -f");
   }
   if (flags.gpu_layers.value_or(0) != 0) {

@@ -183,7 +183,7 @@ Outcome RunCheck(const Call& call) {
     qrt_code_info code = {};
     code.struct_size = sizeof code;
     QRUN_CALL(qrt_artifact_code(artifact.get(), i, &code, &error));
-    if (choice.cpu && *choice.cpu != code.name) continue;
+    if (choice.code() != nullptr && choice.code() != std::string_view(code.name)) continue;
     const bool in_parts = info.parts > 1;
     const std::pair<std::string, std::string> name = {code.target, code.name};
     // Several parts have code of one name; they run it together.

@@ -35,7 +35,8 @@ std::vector<std::string> CompileOptions(const EngineChoice& choice) {
     return Names(option, "--target") || Names(option, "--layers");
   });
   if (gpu && !target) options.push_back("--target=" + kind);
-  if (choice.cpu) options.push_back((gpu ? "--gpu-profiles=" : "--cpu=") + *choice.cpu);
+  if (choice.cpu && !(gpu && choice.code() == nullptr))
+    options.push_back((gpu ? "--gpu-profiles=" : "--cpu=") + *choice.cpu);
   return options;
 }
 
@@ -72,7 +73,8 @@ bool IsGpu(std::string_view target) {
 void EngineChoice::AddTo(Options& options) {
   options.Integer("-t, --threads", "N", 1, QRT_MAX_THREADS, &threads,
                   "threads; default: one per physical core");
-  options.Name("--cpu", "NAME", &cpu, "code variant to run; default: the best that the device can");
+  options.Name("--cpu", "NAME", &cpu,
+               "code variant to run; default, and native: the best that the device can");
   options.Name(
       "--device", "NAME", &device,
       "cpu, vulkan, vulkan:N, cuda, cuda:N, or auto: the best that can be used; default: auto; of a model "
@@ -192,7 +194,7 @@ Outcome OpenModel(const std::string& path, const EngineChoice& choice, bool with
   qrt_engine_options options = {};
   options.struct_size = sizeof options;
   options.threads = static_cast<uint32_t>(choice.threads.value_or(0));
-  options.cpu = choice.cpu ? choice.cpu->c_str() : nullptr;
+  options.cpu = choice.code();
   options.device = choice.device ? choice.device->c_str() : "auto";
   if (choice.max_dispatch_ms)
     options.max_dispatch_ms = *choice.max_dispatch_ms > 0 ? *choice.max_dispatch_ms : -1;

@@ -38,6 +38,8 @@ struct EngineChoice {
   void AddTo(Options& options);
   // Those alone that a command needs which opens an artifact and runs nothing.
   void AddOpeningTo(Options& options);
+  // The code variant that --cpu names; null: the best. `native`, as qcc calls that, is none of an artifact.
+  const char* code() const { return cpu && *cpu != "native" ? cpu->c_str() : nullptr; }
   std::string CacheFolder() const;  // the AOT cache's; empty: nothing is kept
   // One sentence for each option that was given and means nothing on these devices ("cpu", "cpu + vulkan:0
   // (...)").

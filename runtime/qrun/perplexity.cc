@@ -1,4 +1,5 @@
 // `qrun perplexity`: how well the model predicts a text.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -21,16 +22,16 @@ struct Score {
 int32_t AddRow(void* ctx, qrt_session*, uint64_t position, const float* logits, size_t vocab_size) {
   Score& score = *static_cast<Score*>(ctx);
   if (position + 1 >= score.tokens.size()) return 0;
-  for (size_t i = 0; i < vocab_size; ++i) {
-    // One of them makes the whole sum meaningless, and no number JSON could hold.
-    if (std::isnan(logits[i]) || logits[i] == INFINITY) {
-      score.bad_row = position;
-      score.bad_column = i;
-      return 1;
-    }
+  // NaN and infinity are not below it: one of them makes the whole sum meaningless, and no number JSON could
+  // hold.
+  const auto is_number = [](float logit) { return logit < INFINITY; };
+  if (const float* bad = std::find_if_not(logits, logits + vocab_size, is_number);
+      bad != logits + vocab_size) {
+    score.bad_row = position;
+    score.bad_column = static_cast<size_t>(bad - logits);
+    return 1;
   }
-  double highest = logits[0];
-  for (size_t i = 1; i < vocab_size; ++i) highest = std::fmax(highest, logits[i]);
+  const double highest = *std::max_element(logits, logits + vocab_size);
   double sum = 0;
   for (size_t i = 0; i < vocab_size; ++i) sum += std::exp(static_cast<double>(logits[i]) - highest);
   score.negative_log_likelihood += highest + std::log(sum) - logits[score.tokens[position + 1]];

@@ -90,9 +90,11 @@ bool MakeFolder(const std::string& folder) {
   for (size_t at = folder.find('/', 1); at != std::string::npos; at = folder.find('/', at + 1)) {
     mkdir(folder.substr(0, at).c_str(), 0700);
   }
-  mkdir(folder.c_str(), 0700);
+  const int made = mkdir(folder.c_str(), 0700) == 0 ? 0 : errno;
   struct stat found;
-  return stat(folder.c_str(), &found) == 0 && S_ISDIR(found.st_mode);
+  if (stat(folder.c_str(), &found) == 0 && S_ISDIR(found.st_mode)) return true;
+  errno = made;  // stat would say that it is not there
+  return false;
 }
 
 uint64_t FileBytes(size_t tokens, uint64_t snapshot) {

@@ -96,6 +96,8 @@ def usage(h, model):
         refused(h, f"qrun {option} {value}", 2, "Q0101", [option, value, accepted], "qrun", model, "-p", "x", *joined)
     refused(h, "qrun -p and -f", 2, "Q0101", ["-p and -f"], "qrun", model, "-p", "x", "-f", "y")
     refused(h, "qrun --raw --system", 2, "Q0101", ["--raw"], "qrun", model, "-p", "x", "--raw", "--system", "y")
+    native = h.tool("qrun", model, "-p", "x", "-n", 1, "--greedy", "--cpu", "native")
+    h.check("qrun --cpu=native takes the best of an artifact", native.returncode == 0, native.stderr.decode())
     refused(h, "qrun --cpu", 2, "Q5003", ["v9", "it holds: "], "qrun", model, "-p", "x", "--cpu", "v9")
 
 

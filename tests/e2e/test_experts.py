@@ -321,12 +321,23 @@ def refusals(h):
     h.check("--require-fused of what no pass makes", p.returncode == 2 and "gdn" in p.stderr.decode() and "moe" in p.stderr.decode(), p.stderr.decode())
 
 
+def near_ties(h, _):
+    """Where two experts are nearly as good, some tokens get the other one: right answers, which `qrun check` must accept."""
+    model, qbin = h.path("ties.gguf"), h.path("ties.qbin")
+    for seed in (2, 8):
+        h.run("qcc", "synth", "--arch", "qwen3moe", "--preset", "30b-a3b", "--format", "iq2_xxs", "--seed", seed, "--layers", 8, "--hidden", 256, "--heads", 4, "--kv-heads", 2,
+              "--head-dim", 64, "--context", 4096, "--vocab", 2048, "--experts", 32, "--experts-used", 4, "--expert-ffn", 256, "-o", model, "-q")
+        h.run("qcc", "compile", model, "-o", qbin, "--cpu=native", "-q")
+        p = h.tool("qrun", "check", qbin)
+        h.check(f"qrun check of experts that are nearly as good, seed {seed}", p.returncode == 0, p.stdout.decode() + p.stderr.decode())
+
+
 def main():
     h = Harness(__doc__)
     tokens = h.path("ids.txt")
     with open(tokens, "w") as f:
         f.write(" ".join(str((7 + 53 * i) % 251) for i in range(TOKENS)))
-    parts = (random_models, placement, edges, other_forms, memory, routing, scales)
+    parts = (random_models, placement, edges, other_forms, memory, routing, scales, near_ties)
     for part in h.share(parts):
         part(h, tokens)
     if h.first():

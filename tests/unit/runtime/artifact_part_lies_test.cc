@@ -36,7 +36,7 @@ const PartLie kPartLies[] = {
     {"code_too_short", [](auto& p) { p.code.resize(23); }, 4016, "23 bytes"},
     {"code_magic", [](auto& p) { SetWord(p.code, 0, 0x464c457f); }, 4016, "mark"},
     {"code_other_interface", [](auto& p) { SetWord(p.code, 4, QRT_PROGRAM_ABI + 1); }, 4017,
-     "program interface 9, this program knows 8"},
+     "program interface 10, this program knows 9"},
     {"code_entry_count", [](auto& p) { SetWord(p.code, 8, 0xffffffff); }, 4016, "4294967295 entries"},
     {"code_scratch_odd", [](auto& p) { SetWord(p.code, 12, 32); }, 4016, "32 bytes of scratch"},
     {"code_scratch_huge", [](auto& p) { SetWord(p.code, 12, QRT_MAX_THREAD_SCRATCH + 64); }, 4016,
