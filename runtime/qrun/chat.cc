@@ -283,6 +283,9 @@ Outcome RunChat(const Call& call) {
 
   if (flags.tools) QRUN_RETURN_IF_ERROR(ReadTools(*flags.tools, &flags.as_template.tools));
   const Interrupts interrupts;
+  // Ahead of what takes long: a GGUF may have to be compiled.
+  std::optional<std::string> prompt = flags.prompt;
+  if (flags.file && *flags.file != "-") QRUN_RETURN_IF_ERROR(ReadText(*flags.file, &prompt.emplace()));
   // What compiles a GGUF does so for what is asked here.
   std::vector<std::string>& compile = flags.engine.compile;
   const auto is_traceable = [](const std::string& option) { return option.rfind("--traceable", 0) == 0; };
@@ -306,12 +309,7 @@ Outcome RunChat(const Call& call) {
                            std::to_string(made_for) + " tokens that the model was made for");
   }
   if (converse) return Converse(model, flags);
-  std::optional<std::string> prompt = flags.prompt;
-  if (flags.file) {
-    QRUN_RETURN_IF_ERROR(ReadText(*flags.file, &prompt.emplace()));
-  } else if (!prompt && !flags.load_session) {
-    QRUN_RETURN_IF_ERROR(ReadStdin(&prompt.emplace()));
-  }
+  if (!prompt && (flags.file || !flags.load_session)) QRUN_RETURN_IF_ERROR(ReadStdin(&prompt.emplace()));
   return OneAnswer(model, flags, prompt);
 }
 

@@ -285,6 +285,8 @@ def prompts(h, model):
     h.check("`qrun chat` equals `qrun`", h.run("qrun", "chat", model, "-p", "What is the state of the union?", *options) == by_option)
     refused(h, "empty prompt", 3, "Q8002", ["-p TEXT"], "qrun", model, "--raw", "-p", "")
     refused(h, "prompt file missing", 3, "Q8001", ["none.txt"], "qrun", model, "-f", h.path("none.txt"))
+    p = h.tool("qrun", TINY, "-f", h.path("none.txt"), "--cache-dir", h.path("fresh"))
+    h.check("of a prompt file that is missing nothing is compiled", b"Q8001" in p.stderr and not os.path.exists(h.path("fresh")), p.stderr.decode())
 
     for n in (0, 1, 5):
         p = h.tool("qrun", model, *WILD, "-p", "My", "-n", n, "--seed", "1", "--timing=json")
