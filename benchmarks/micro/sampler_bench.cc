@@ -4,26 +4,19 @@
 // as fast B is (median of the rounds' ratios, and their quartiles). The logits are normal numbers, of which a
 // hundred are up to 20 higher. Exit code 1: they choose different tokens; 2: usage, or a file that cannot be
 // used.
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "benchmarks/micro/two_builds.h"
 #include "runtime/include/qrt/qrt.h"
 
 namespace {
 
 constexpr int kChoices = 20;  // a round
-
-[[noreturn]] void Refuse(const std::string& what) {
-  std::fprintf(stderr, "qrt_sampler_bench: %s\n", what.c_str());
-  std::exit(2);
-}
 
 struct Options {
   const char* name;
@@ -41,18 +34,10 @@ constexpr Options kOptions[] = {
     {"repeat penalty 1.1", 0.8f, 0, 1, 0, 1.1f},
 };
 
-template <typename Function>
-Function* Find(void* library, const char* name) {
-  void* address = dlsym(library, name);
-  if (address == nullptr) Refuse(std::string("the library has no ") + name);
-  return reinterpret_cast<Function*>(address);
-}
-
 // A library with the artifact. Lives as long as the process.
 class Build {
  public:
-  Build(const char* path, const char* artifact_path) : library_(dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
-    if (library_ == nullptr) Refuse(dlerror());
+  Build(const char* path, const char* artifact_path) : library_(OpenLibrary(path)) {
     error_.struct_size = sizeof error_;
     Check(Find<decltype(qrt_artifact_open)>(library_, "qrt_artifact_open")(artifact_path, nullptr, &artifact_,
                                                                            &error_));
@@ -84,21 +69,16 @@ class Build {
 
   // Microseconds of the thread that a choice took; the tokens are in tokens().
   double Choose(const std::vector<float>& logits) {
-    const double begin = Now();
+    const double begin = ThreadSeconds();
     for (int32_t& token : tokens_) {
       Check(sample_(sampler_, logits.data(), logits.size(), &token, &error_));
       accept_(sampler_, token);
     }
-    return 1e6 * (Now() - begin) / kChoices;
+    return 1e6 * (ThreadSeconds() - begin) / kChoices;
   }
   const std::vector<int32_t>& tokens() const { return tokens_; }
 
  private:
-  static double Now() {
-    timespec t{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-  }
   void Check(qrt_status status) const {
     if (status != QRT_OK) Refuse(error_.message);
   }
@@ -111,11 +91,6 @@ class Build {
   decltype(qrt_sampler_accept)* accept_ = nullptr;
   std::vector<int32_t> tokens_ = std::vector<int32_t>(kChoices);
 };
-
-double Quantile(std::vector<double> values, double part) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(part * static_cast<double>(values.size() - 1))];
-}
 
 std::vector<float> Logits(size_t count) {
   std::mt19937 random(1);

@@ -2,39 +2,23 @@
 //   qrt_text_bench A/libqrt.so B/libqrt.so MODEL.qbin TEXT [rounds, default 15]
 // Prints MB/s of each (median) and how many times as fast B is (median of the rounds' ratios, and their
 // quartiles). Exit code 1: they disagree about the tokens; 2: usage, or a file that cannot be used.
-#include <dlfcn.h>
-
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <vector>
 
+#include "benchmarks/micro/two_builds.h"
 #include "runtime/include/qrt/qrt.h"
 
 namespace {
-
-[[noreturn]] void Refuse(const std::string& what) {
-  std::fprintf(stderr, "qrt_text_bench: %s\n", what.c_str());
-  std::exit(2);
-}
-
-template <typename Function>
-Function* Find(void* library, const char* name) {
-  void* address = dlsym(library, name);
-  if (address == nullptr) Refuse(std::string("the library has no ") + name);
-  return reinterpret_cast<Function*>(address);
-}
 
 // A library's own tokenizer of an artifact. Lives as long as the process.
 class Build {
  public:
   Build(const char* path, const char* artifact_path) {
-    void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) Refuse(dlerror());
+    void* library = OpenLibrary(path);
     qrt_error error = {};
     error.struct_size = sizeof error;
     qrt_artifact* artifact = nullptr;
@@ -52,10 +36,10 @@ class Build {
     size_t count = 0;
     qrt_error error = {};
     error.struct_size = sizeof error;
-    const double begin = Now();
+    const double begin = ThreadSeconds();
     const qrt_status status =
         tokenize_(text_, text.data(), text.size(), 0, tokens_.data(), tokens_.size(), &count, &error);
-    const double seconds = Now() - begin;
+    const double seconds = ThreadSeconds() - begin;
     if (status != QRT_OK) Refuse(error.message);
     tokens_.resize(count);
     return seconds;
@@ -63,21 +47,10 @@ class Build {
   const std::vector<int32_t>& tokens() const { return tokens_; }
 
  private:
-  static double Now() {
-    timespec t{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-  }
-
   qrt_text* text_ = nullptr;
   decltype(qrt_text_tokenize)* tokenize_ = nullptr;
   std::vector<int32_t> tokens_;
 };
-
-double Quantile(std::vector<double> values, double part) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<size_t>(part * static_cast<double>(values.size() - 1))];
-}
 
 }  // namespace
 
