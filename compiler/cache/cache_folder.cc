@@ -147,9 +147,10 @@ absl::StatusOr<Pruned> PruneCache(const std::string& cache, uint64_t most_bytes)
       continue;
     }
     if (error == ENOENT) continue;  // another process was first
-    if (error != 0)
-      return MakeError("Q6002", absl::StrCat("cannot remove a file of the cache: ", std::strerror(error)),
+    if (error != 0) {
+      return MakeError("Q6002", Concat("cannot remove a file of the cache: ", std::strerror(error)),
                        entry.path, "prune as a user who may write there");
+    }
     removed(entry.bytes);
     total -= entry.bytes;
   }

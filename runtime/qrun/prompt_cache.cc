@@ -86,14 +86,19 @@ void ForEachName(const std::string& folder, Take take) {
   while (const dirent* entry = readdir(directory.get())) take(std::string(entry->d_name));
 }
 
+// False: errno says why.
 bool MakeFolder(const std::string& folder) {
+  int why = 0;  // of the first that could not be made: those in it fail for want of it
+  const auto make = [&why](const std::string& path) {
+    if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST && why == 0) why = errno;
+  };
   for (size_t at = folder.find('/', 1); at != std::string::npos; at = folder.find('/', at + 1)) {
-    mkdir(folder.substr(0, at).c_str(), 0700);
+    make(folder.substr(0, at));
   }
-  const int made = mkdir(folder.c_str(), 0700) == 0 ? 0 : errno;
+  make(folder);
   struct stat found;
   if (stat(folder.c_str(), &found) == 0 && S_ISDIR(found.st_mode)) return true;
-  errno = made;  // stat would say that it is not there
+  errno = why != 0 ? why : ENOTDIR;
   return false;
 }
 

@@ -95,6 +95,7 @@ def usage(h, model):
         joined = [option, value] if option != "--timing" else [f"{option}={value}"]
         refused(h, f"qrun {option} {value}", 2, "Q0101", [option, value, accepted], "qrun", model, "-p", "x", *joined)
     refused(h, "qrun -p and -f", 2, "Q0101", ["-p and -f"], "qrun", model, "-p", "x", "-f", "y")
+    refused(h, "qrun --dump --load-session", 2, "Q0101", ["--load-session"], "qrun", model, "-p", "x", "--load-session", "s", "--dump", "l_out")
     refused(h, "qrun --raw --system", 2, "Q0101", ["--raw"], "qrun", model, "-p", "x", "--raw", "--system", "y")
     native = h.tool("qrun", model, "-p", "x", "-n", 1, "--greedy", "--cpu", "native")
     h.check("qrun --cpu=native takes the best of an artifact", native.returncode == 0, native.stderr.decode())

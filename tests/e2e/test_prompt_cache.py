@@ -189,6 +189,9 @@ def damaged(h, model, prompts, cold):
     swapped.folder = r.folder
     _, reused, _ = swapped.run(prompts[1])
     h.expect("the prefixes of another artifact are not ours", reused == 0 and os.path.exists(file), f"{reused} reused")
+    if os.path.isdir("/sys/kernel"):
+        p = h.tool("qrun", *r.command(prompts[0]), "--prompt-cache=/sys/kernel/qcc/prompts")
+        h.expect("a folder that may not be made is not said to be missing", p.returncode != 0 and b"No such file" not in p.stderr, p.stderr.decode())
     p = h.tool("qrun", *r.command(prompts[0]), f"--prompt-cache={os.path.join(file, 'folder')}")
     h.expect("--prompt-cache twice is an error of use", p.returncode == 2, p.stderr.decode())
     r.folder = os.path.join(file, "folder")

@@ -132,6 +132,31 @@ TEST_F(CacheTest, ThreadsAndWritersAtOnce) {
       << "temporary files are left";
 }
 
+// It is not "in use".
+TEST_F(CacheTest, WhatMayNotBeRemovedIsSaid) {
+  Open()->Keep("a", Code(1000));
+  const std::string file = Entries().at(0).path, name = std::filesystem::path(file).filename();
+  const auto set_modes = [&](mode_t mode) {
+    for (std::filesystem::path at = folder_; at.string().size() >= temp_.path().size(); at = at.parent_path())
+      ASSERT_EQ(chmod(at.c_str(), mode), 0) << at;
+  };
+  set_modes(0555);
+  constexpr uid_t kNobody = 65534;
+  const bool root = geteuid() == 0;  // whom no mode stops
+  if (root) {
+    ASSERT_EQ(seteuid(kNobody), 0);
+  }
+  const auto pruned = PruneCache(cache_, 0);
+  if (root) {
+    ASSERT_EQ(seteuid(0), 0);
+  }
+  set_modes(0755);
+  ASSERT_FALSE(pruned.ok()) << pruned->in_use << " said to be in use";
+  EXPECT_NE(pruned.status().ToString().find("Permission denied"), std::string::npos) << pruned.status();
+  EXPECT_NE(pruned.status().ToString().find(name), std::string::npos) << pruned.status();
+  EXPECT_TRUE(std::filesystem::exists(file));
+}
+
 TEST_F(CacheTest, WhatWasNotUsedForTheLongestTimeGoesFirst) {
   auto store = Open();
   for (const char* key : {"a", "b", "c"}) store->Keep(key, Code(1000));
