@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Shapes that the CPU's kernels take and shapes that they do not: the former compute, the latter fail the compile, by the op's name and the limit."""
+import json
 import math
 import os
+import subprocess
 
 import gguf_edit
 from harness import nmse, read_logits
@@ -91,8 +93,25 @@ def scratch(h):
     h.compile(many, "many.qbin", "--cpu=native", "--decode=1", "--prefill=64", "--goldens=off")
 
 
+def long_context(h):
+    """256 planes of keys and of values, 2 MiB each: a token writes a row of each, and that is what becomes resident."""
+    if h.sanitized():
+        print("skip long_context: a sanitizer takes its own memory")
+        return
+    gguf = h.path("planes.gguf")
+    h.run("qcc", "synth", "--arch", "qwen3", "--preset", "0.6b", "--layers", 16, "--hidden", 64, "--ffn", 64, "--heads", 8, "--kv-heads", 8, "--head-dim", 64, "--vocab", 512,
+          "--context", 32768, "--format", "f32", "-o", gguf, "-q")
+    qbin = h.compile(gguf, "planes.qbin", "--cpu=native")
+    kv = h.inspect(qbin)["memory"]["kv_bytes_per_token"] * 16384
+    # By a shell that is not replaced: a process starts with the peak of the one that it is made from.
+    command = ["sh", "-c", '"$@"; exit $?', "sh", os.path.join(h.args.bin, "qrun"), qbin, "-p", "hi", "-n", "1", "--greedy", "-c", "16384", "-t", "1", "--timing=json", "-q"]
+    peak = json.loads(subprocess.run(command, check=True, capture_output=True).stderr)["peak_rss_bytes"]
+    h.check("a long context costs what of it is filled", kv >= 256 << 20 and peak < kv / 4, f"peak {peak} bytes, KV of the context {kv}")
+
+
 def main():
     h = quiet_harness(__doc__)
+    long_context(h)
     beyond(h)
     within(h)
     scratch(h)
