@@ -31,9 +31,11 @@ extern "C" {
 #define QRT_TICKETS 15
 /* Up to so many threads of a step take what is theirs without a look at a line that others write. */
 #define QRT_SHARING_THREADS 8u
+/* The pieces at the end of a thread's share that others may take. */
+#define QRT_SHARE_PIECES 4
 
-/* What is taken of a thread's share of each dispatch, a cache line: low 4 bits, a piece each; above them the
- * `phase` of which that is said, modulo 2^28: of another, nothing is. */
+/* What is taken of a thread's share of each dispatch, a cache line: a bit for each piece, and above them the
+ * `phase` of which that is said, without its highest bits: of another, nothing is taken. */
 typedef struct qrt_share_taken {
   uint32_t pieces[QRT_TICKETS];
   uint32_t pad;

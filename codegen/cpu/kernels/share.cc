@@ -12,7 +12,7 @@ QK_INLINE int64_t even(int64_t items) {
 
 // Pieces at the end of a thread's share that others may take, a bit each: few enough that the last ones to
 // finish are soon done.
-constexpr int64_t kPieces = 4;
+constexpr int64_t kPieces = QRT_SHARE_PIECES;
 constexpr uint32_t kAll = (uint32_t{1} << kPieces) - 1;
 
 // The share of a thread, of which it has the first three quarters for itself.
