@@ -15,15 +15,16 @@ namespace qrt::capi {
 namespace {
 
 constexpr double kUsualDispatchMs = 200;
+static_assert(QRT_MAX_THREADS <= ThreadPool::kMostThreads);
 
 // The embedder's threads, which a child of the process that handed them in has not.
 class InjectedWorkers final : public Workers {
  public:
   InjectedWorkers(const qrt_thread_pool& pool, uint32_t threads) : pool_(pool), threads_(threads) {}
   uint32_t threads() const override { return threads_; }
-  bool Run(PoolTask task, void* arg) override {
+  bool Run(PoolTask task, void* arg, uint32_t count) override {
     if (threads_ > 1 && getpid() != process_) return false;
-    return pool_.run(pool_.ctx, threads_, task, arg) == 0;
+    return pool_.run(pool_.ctx, count, task, arg) == 0;
   }
 
  private:

@@ -117,6 +117,8 @@ Status Describe(const qrt_engine& engine, qrt_engine_info* out) {
   info.samples_on_device = engine.engine->device().samples();
   info.submissions = counters.submissions;
   info.bytes_to_host = counters.bytes_to_host;
+  info.cpu_steps = counters.cpu_steps;
+  info.step_threads = counters.step_threads;
   info.passed_over = engine.passed_over.c_str();
   info.parts = engine.engine->part_count();
   info.transfers = counters.transfers;

@@ -92,6 +92,8 @@ inline constexpr uint32_t kMostChainSteps = 16;
 struct DeviceCounters {
   uint64_t submissions = 0;    // to the device's queue, by steps
   uint64_t bytes_to_host = 0;  // copied back by steps
+  uint64_t cpu_steps = 0;      // of a CPU
+  uint64_t step_threads = 0;   // that they ran on, together
 };
 
 // What a thread's time went into, of one place in the code of its programs.

@@ -211,6 +211,8 @@ EngineCounters Engine::counters() const {
     const DeviceCounters own = stage.device->counters();
     counters.submissions += own.submissions;
     counters.bytes_to_host += own.bytes_to_host;
+    counters.cpu_steps += own.cpu_steps;
+    counters.step_threads += own.step_threads;
   }
   counters.transfers = transfers_;
   counters.bytes_transferred = bytes_transferred_;

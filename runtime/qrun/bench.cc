@@ -301,15 +301,17 @@ Outcome RunBench(const Call& call) {
   char text[1024];
   std::string report;
   if (flags.json) {
-    std::snprintf(
-        text, sizeof text,
-        ", \"threads\": %u, \"depth\": %zu, \"sessions\": %zu, \"load_seconds\": %.6f, "
-        "\"first_token_seconds\": %.6f, "
-        "\"peak_rss_bytes\": %" PRIu64 ", \"weight_bytes\": %" PRIu64 ", \"device_weight_bytes\": %" PRIu64
-        ", \"decode_submissions_per_token\": %.4g, \"decode_bytes_to_host_per_token\": %.6g, "
-        "\"decode_transfers_per_token\": %.4g, \"prefill\": ",
-        engine.threads, depth, sessions.size(), model.load_seconds, first_token_seconds, PeakRssBytes(),
-        model.info.weight_bytes, engine.device_weight_bytes, submissions, bytes_to_host, transfers);
+    std::snprintf(text, sizeof text,
+                  ", \"threads\": %u, \"mean_threads\": %.3f, \"depth\": %zu, \"sessions\": %zu, "
+                  "\"load_seconds\": %.6f, "
+                  "\"first_token_seconds\": %.6f, "
+                  "\"peak_rss_bytes\": %" PRIu64 ", \"weight_bytes\": %" PRIu64
+                  ", \"device_weight_bytes\": %" PRIu64
+                  ", \"decode_submissions_per_token\": %.4g, \"decode_bytes_to_host_per_token\": %.6g, "
+                  "\"decode_transfers_per_token\": %.4g, \"prefill\": ",
+                  engine.threads, MeanThreads(engine), depth, sessions.size(), model.load_seconds,
+                  first_token_seconds, PeakRssBytes(), model.info.weight_bytes, engine.device_weight_bytes,
+                  submissions, bytes_to_host, transfers);
     report = "{\"model\": " + Quoted(*flags.path) + ", \"architecture\": " + Quoted(model.info.architecture) +
              ", \"device\": " + Quoted(engine.device) + ", \"cpu\": " + Quoted(engine.cpu) + text +
              prefill.Json(prompt) + ", \"decode\": " + decode.Json(generate) +
@@ -317,9 +319,9 @@ Outcome RunBench(const Call& call) {
              (flags.profile_stages ? ", \"programs\": " + StageJson(stages) : "") + "}\n";
   } else {
     std::snprintf(text, sizeof text,
-                  "%u threads, depth %zu; load %.3f s, first token %.3f s, peak %.1f MiB; "
+                  "%s, depth %zu; load %.3f s, first token %.3f s, peak %.1f MiB; "
                   "%.4g submissions, %.6g bytes read back and %.4g transfers between devices per token\n",
-                  engine.threads, depth, model.load_seconds, first_token_seconds,
+                  ThreadsText(engine).c_str(), depth, model.load_seconds, first_token_seconds,
                   static_cast<double>(PeakRssBytes()) / 1048576.0, submissions, bytes_to_host, transfers);
     report = OneLine(std::string(engine.device) + ", " + engine.cpu) + ", " + text +
              prefill.Line("prefill", prompt) + decode.Line("decode", generate) +

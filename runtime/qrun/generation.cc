@@ -387,16 +387,16 @@ Outcome PrintTiming(const Model& model, const qrt_session* session, const Answer
         "\"prompt_tokens_per_second\": %.3f, \"generated_tokens\": %zu, \"decode_seconds\": %.6f, "
         "\"decode_tokens_per_second\": %.3f, \"reason\": \"%s\", \"position\": %" PRIu64
         ", \"context\": %" PRIu64 ", \"seed\": %" PRIu64
-        ", \"cpu\": %s, \"threads\": %u, \"device\": %s, \"device_weight_bytes\": %" PRIu64
-        ", \"decode_submissions\": %" PRIu64 ", \"decode_bytes_to_host\": %" PRIu64
+        ", \"cpu\": %s, \"threads\": %u, \"mean_threads\": %.3f, \"device\": %s, \"device_weight_bytes\": "
+        "%" PRIu64 ", \"decode_submissions\": %" PRIu64 ", \"decode_bytes_to_host\": %" PRIu64
         ", \"decode_transfers\": %" PRIu64 ", \"decode_steps\": %zu, \"drafted_tokens\": %" PRIu64
         ", \"accepted_tokens\": %" PRIu64 ", \"tokens_per_step\": %.3f, \"peak_rss_bytes\": %" PRIu64 "%s}\n",
         model.load_seconds, answer.prompt_tokens, answer.reused_tokens, answer.reuse_seconds,
         answer.prompt_seconds, prompt_rate, answer.tokens, answer.decode_seconds, decode_rate,
         Name(answer.finish), qrt_session_position(session), qrt_session_capacity(session), seed,
-        Quoted(info.cpu).c_str(), info.threads, Quoted(info.device).c_str(), info.device_weight_bytes,
-        answer.submissions, answer.bytes_to_host, answer.transfers, answer.steps, answer.drafted,
-        answer.accepted, per_step, PeakRssBytes(),
+        Quoted(info.cpu).c_str(), info.threads, MeanThreads(info), Quoted(info.device).c_str(),
+        info.device_weight_bytes, answer.submissions, answer.bytes_to_host, answer.transfers, answer.steps,
+        answer.drafted, answer.accepted, per_step, PeakRssBytes(),
         stages ? (", \"programs\": " + StageJson(programs)).c_str() : "");
     return Outcome();
   }
@@ -410,12 +410,12 @@ Outcome PrintTiming(const Model& model, const qrt_session* session, const Answer
   }
   std::fprintf(stderr,
                "qrun: load %.3f s; prompt %zu tokens (%zu reused in %.3f s), %.1f/s; answer %zu tokens, "
-               "%.1f/s%s; %s; %" PRIu64 " of %" PRIu64 " tokens of context; %s, %s, %u threads; %" PRIu64
+               "%.1f/s%s; %s; %" PRIu64 " of %" PRIu64 " tokens of context; %s, %s, %s; %" PRIu64
                " bytes read back%s; peak %.1f MiB; seed %" PRIu64 "\n",
                model.load_seconds, answer.prompt_tokens, answer.reused_tokens, answer.reuse_seconds,
                prompt_rate, answer.tokens, decode_rate, drafts, Name(answer.finish),
                qrt_session_position(session), qrt_session_capacity(session), OneLine(info.device).c_str(),
-               OneLine(info.cpu).c_str(), info.threads, answer.bytes_to_host, transfers.c_str(),
+               OneLine(info.cpu).c_str(), ThreadsText(info).c_str(), answer.bytes_to_host, transfers.c_str(),
                static_cast<double>(PeakRssBytes()) / 1048576.0, seed);
   if (stages) std::fputs(StageTables(programs).c_str(), stderr);
   return Outcome();

@@ -230,6 +230,19 @@ Outcome DescribeEngine(const Model& model, qrt_engine_info* out) {
   return Outcome();
 }
 
+double MeanThreads(const qrt_engine_info& engine) {
+  if (engine.cpu_steps == 0) return engine.threads;
+  return static_cast<double>(engine.step_threads) / static_cast<double>(engine.cpu_steps);
+}
+
+std::string ThreadsText(const qrt_engine_info& engine) {
+  const double mean = MeanThreads(engine);
+  char fewer[80] = "";
+  if (engine.threads - mean >= 0.05)
+    std::snprintf(fewer, sizeof fewer, " (%.1f on average, as cores were free)", mean);
+  return std::to_string(engine.threads) + " threads" + fewer;
+}
+
 Outcome NewSession(const Model& model, uint64_t context_tokens, SessionPtr* out, Drafting draft) {
   qrt_session_options options = {};
   options.struct_size = sizeof options;

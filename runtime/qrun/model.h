@@ -69,6 +69,10 @@ Outcome OpenArtifact(const std::string& path, bool verbose, ArtifactPtr* out, qr
 Outcome OpenText(const Model& model, TextPtr* out);
 Outcome OpenModel(const std::string& path, const EngineChoice& choice, bool with_text, Model* out);
 Outcome DescribeEngine(const Model& model, qrt_engine_info* out);
+// That steps ran on so far.
+double MeanThreads(const qrt_engine_info& engine);
+// "2 threads", and how many steps had of them where that is fewer.
+std::string ThreadsText(const qrt_engine_info& engine);
 // `draft`: who guesses tokens, and how many at once.
 struct Drafting {
   qrt_draft draft = QRT_DRAFT_NONE;

@@ -694,7 +694,7 @@ def l2_norm(h):
 
 def measures(h, model):
     b = json.loads(h.run("qrun", "bench", model, "-p", 16, "-n", 4, "-d", 8, "-r", 3, "-t", 1, "--json"))
-    expected = {"model": str, "architecture": str, "cpu": str, "threads": int, "depth": int, "load_seconds": float, "first_token_seconds": float,
+    expected = {"model": str, "architecture": str, "cpu": str, "threads": int, "mean_threads": float, "depth": int, "load_seconds": float, "first_token_seconds": float,
                 "peak_rss_bytes": int, "weight_bytes": int, "prefill": dict, "decode": dict}
     wrong = [k for k, t in expected.items() if not isinstance(b.get(k), t)]
     h.check("bench --json keys", not wrong, ", ".join(wrong))

@@ -1,6 +1,9 @@
 #include "runtime/device/cpu/cpu_device.h"
 
+#include <time.h>
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -26,11 +29,26 @@ std::string MissingNames(const CpuFeatures& cpu, const CodeInfo& code) {
 struct Step {
   qrt_step_fn run;
   const qrt_step_args* args;
+  std::atomic<int64_t> running_ns{0};  // of the threads together, where that is asked for
 };
 
 void RunStep(void* arg, uint32_t index, uint32_t count) {
   const Step& step = *static_cast<const Step*>(arg);
   step.run(step.args, index, count);
+}
+
+// For how long this thread had a core. getrusage would know it up to the last tick only.
+int64_t RunningNs() {
+  timespec time;
+  if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) != 0) return 0;
+  return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
+}
+
+void RunStepOnTheClock(void* arg, uint32_t index, uint32_t count) {
+  Step& step = *static_cast<Step*>(arg);
+  const int64_t before = RunningNs();
+  step.run(step.args, index, count);
+  step.running_ns.fetch_add(RunningNs() - before, std::memory_order_relaxed);
 }
 
 // Of one thread.
@@ -79,7 +97,8 @@ Result<size_t> TakeCode(const Manifest& manifest, CpuFeatures* cpu, std::string_
   return ChooseCode(manifest, *cpu, name);
 }
 
-CpuDevice::CpuDevice(const qrt_allocator* allocator) : memory_(allocator) {
+CpuDevice::CpuDevice(std::shared_ptr<Workers> workers, const qrt_allocator* allocator)
+    : memory_(allocator), workers_(std::move(workers)), step_threads_(workers_->threads()) {
   InitBarrier(&barrier_);
 }
 
@@ -96,13 +115,12 @@ uint64_t CpuDevice::ScratchBytes(const Artifact& artifact, size_t variant, uint3
 Result<std::unique_ptr<CpuDevice>> CpuDevice::Create(const Artifact& artifact, size_t variant,
                                                      std::shared_ptr<Workers> workers,
                                                      const qrt_allocator* allocator) {
-  std::unique_ptr<CpuDevice> device(new CpuDevice(allocator));
+  std::unique_ptr<CpuDevice> device(new CpuDevice(std::move(workers), allocator));
   Result<CodeImage> code = CodeImage::Load(artifact.code(variant), artifact.code_hash(variant),
                                            artifact.manifest().programs.size());
   if (!code.ok()) return code.status();
   device->code_ = std::move(*code);
   device->variant_ = artifact.manifest().code[variant].isa;
-  device->workers_ = std::move(workers);
   device->weights_ = artifact.weights(variant).data();
   device->read_ahead_ = ReadAhead(DetectCpuModel());
   const uint64_t arena = ArenaBytes(artifact.manifest());
@@ -139,14 +157,29 @@ DeviceResult CpuDevice::Run(const StepRequest& step) {
   args.shared_scratch = args.scratch + code_.scratch().thread * workers_->threads();
   args.read_ahead = read_ahead_;
   Step run = {code_.entry(step.program), &args};
-  if (stage_clocks_.empty()) return workers_->Run(RunStep, &run) ? DeviceResult::kOk : DeviceResult::kRefused;
-  args.stage_clocks = HostMemory::Data(stage_clocks_);
-  args.stage_clock_stride = static_cast<int64_t>(StageClockBytes(code_));
+  // Times of stages are compared between all threads.
+  const bool timed = !stage_clocks_.empty();
+  const bool chooses = workers_->divisible() && workers_->threads() > 1 && !timed;
+  const uint32_t count = chooses ? step_threads_.count() : workers_->threads();
+  if (timed) {
+    args.stage_clocks = HostMemory::Data(stage_clocks_);
+    args.stage_clock_stride = static_cast<int64_t>(StageClockBytes(code_));
+  }
   const auto begin = std::chrono::steady_clock::now();
   const uint64_t ticks = __builtin_ia32_rdtsc();
-  if (!workers_->Run(RunStep, &run)) return DeviceResult::kRefused;
-  timed_ticks_ += __builtin_ia32_rdtsc() - ticks;
-  timed_seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (!workers_->Run(chooses ? RunStepOnTheClock : RunStep, &run, count)) return DeviceResult::kRefused;
+  const uint64_t took = __builtin_ia32_rdtsc() - ticks;
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  if (timed) {
+    timed_ticks_ += took;
+    timed_seconds_ += seconds;
+  }
+  if (chooses) {
+    step_threads_.Took({step.program, step.n_rows},
+                       {seconds, 1e-9 * static_cast<double>(run.running_ns.load())});
+  }
+  ++counters_.cpu_steps;
+  counters_.step_threads += count;
   return DeviceResult::kOk;
 }
 

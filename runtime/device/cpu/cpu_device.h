@@ -12,6 +12,7 @@
 #include "runtime/base/status.h"
 #include "runtime/device/cpu/code_image.h"
 #include "runtime/device/cpu/host_memory.h"
+#include "runtime/device/cpu/step_threads.h"
 #include "runtime/device/cpu/thread_pool.h"
 #include "runtime/device/device.h"
 
@@ -72,17 +73,20 @@ class CpuDevice final : public Device {
   uint8_t* host_arena() const override { return HostMemory::Data(arena_); }
   DeviceResult TimeStages() override;
   StageTime stage_time(uint32_t thread, size_t stage) const override;
-  DeviceCounters counters() const override { return {}; }
+  DeviceCounters counters() const override { return counters_; }
   std::string last_error() const override { return ""; }
 
  private:
-  explicit CpuDevice(const qrt_allocator* allocator);
+  CpuDevice(std::shared_ptr<Workers> workers, const qrt_allocator* allocator);
+  DeviceResult RunTimed(void* step, qrt_step_args* args);
 
   const std::string name_ = "cpu";
   std::string variant_;
   HostMemory memory_;
   CodeImage code_;
   std::shared_ptr<Workers> workers_;
+  StepThreads step_threads_;
+  DeviceCounters counters_;
   const uint8_t* weights_ = nullptr;
   int64_t read_ahead_ = 0;  // bytes
   DeviceBuffer arena_;

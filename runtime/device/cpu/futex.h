@@ -20,6 +20,14 @@ inline void FutexWakeAll(const uint32_t* word) {
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
+// The same of those who sleep on a word for one of several reasons, of which each has a bit.
+inline void FutexWaitFor(const uint32_t* word, uint32_t seen, uint32_t reason) {
+  syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, seen, nullptr, nullptr, reason);
+}
+inline void FutexWakeAllFor(const uint32_t* word, uint32_t reason) {
+  syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, nullptr, nullptr, reason);
+}
+
 // Tells the core that this is a spin loop.
 inline void CpuRelax() {
 #if defined(__x86_64__)

@@ -18,6 +18,9 @@ namespace {
 // other pools (a draft's model has its own).
 constexpr uint32_t kIdleSpins = 1200, kIdleYields = 2500;
 
+// What workers sleep for: the next turn, or one in which they have part.
+constexpr uint32_t kHadPart = 1, kHadNone = 2;
+
 // Whether done() comes true meanwhile; without `stay`, whether it is true.
 template <typename Done>
 bool WaitAwake(bool stay, Done done) {
@@ -85,28 +88,30 @@ ThreadPool::~ThreadPool() {
     return;
   }
   stop_ = true;
-  Publish();
+  Publish(threads_);
   for (std::thread& worker : *workers_) worker.join();
 }
 
 // Sequentially consistent on both sides: either this thread sees the sleeper, or the sleeper sees the new
-// generation.
-void ThreadPool::Publish() {
-  generation_.fetch_add(1);
-  if (sleepers_.load() != 0) FutexWakeAll(Word(generation_));
+// turn.
+void ThreadPool::Publish(uint32_t count) {
+  const uint32_t before = turn_.load(std::memory_order_relaxed);
+  turn_.store((((before >> kCountBits) + 1) << kCountBits) | count);
+  if (sleepers_.load() != 0) FutexWakeAllFor(Word(turn_), kHadPart);
+  if (count > CountOf(before) && benched_.load() != 0) FutexWakeAllFor(Word(turn_), kHadNone);
 }
 
-bool ThreadPool::Run(PoolTask task, void* arg) {
-  if (threads_ == 1) {
+bool ThreadPool::Run(PoolTask task, void* arg, uint32_t count) {
+  if (threads_ > 1 && getpid() != process_) return false;
+  if (count == 1) {
     task(arg, 0, 1);
     return true;
   }
-  if (getpid() != process_) return false;
   task_ = task;
   arg_ = arg;
-  running_.store(threads_ - 1, std::memory_order_relaxed);
-  Publish();
-  task(arg, 0, threads_);
+  running_.store(count - 1, std::memory_order_relaxed);
+  Publish(count);
+  task(arg, 0, count);
   if (WaitAwake(stays_awake_, [this] { return running_.load(std::memory_order_acquire) == 0; })) return true;
   caller_sleeps_.store(1);
   for (uint32_t left = running_.load(); left != 0; left = running_.load()) FutexWait(Word(running_), left);
@@ -114,17 +119,27 @@ bool ThreadPool::Run(PoolTask task, void* arg) {
   return true;
 }
 
+// Returns when the turn is no more `seen`.
+void ThreadPool::AwaitTurn(uint32_t seen, bool had_part) {
+  if (WaitAwake(stays_awake_ && had_part, [&] { return turn_.load(std::memory_order_acquire) != seen; })) {
+    return;
+  }
+  std::atomic<uint32_t>& waiting = had_part ? sleepers_ : benched_;
+  waiting.fetch_add(1);
+  while (turn_.load() == seen) FutexWaitFor(Word(turn_), seen, had_part ? kHadPart : kHadNone);
+  waiting.fetch_sub(1, std::memory_order_relaxed);
+}
+
 void ThreadPool::WorkerMain(uint32_t index) {
   uint32_t seen = 0;
+  bool has_part = true;  // in the first, most likely
   for (;;) {
-    if (!WaitAwake(stays_awake_, [&] { return generation_.load(std::memory_order_acquire) != seen; })) {
-      sleepers_.fetch_add(1);
-      while (generation_.load() == seen) FutexWait(Word(generation_), seen);
-      sleepers_.fetch_sub(1, std::memory_order_relaxed);
-    }
-    seen = generation_.load(std::memory_order_acquire);
+    AwaitTurn(seen, has_part);
+    seen = turn_.load(std::memory_order_acquire);
+    has_part = index < CountOf(seen);
+    if (!has_part) continue;
     if (stop_) return;
-    task_(arg_, index, threads_);
+    task_(arg_, index, CountOf(seen));
     if (running_.fetch_sub(1) == 1 && caller_sleeps_.load() != 0) FutexWakeAll(Word(running_));
   }
 }

@@ -20,13 +20,17 @@ class Workers {
  public:
   virtual ~Workers() = default;
   virtual uint32_t threads() const = 0;
-  // Returns true after every thread has left the task; false: nothing was started (the threads are another
-  // process's). One call at a time.
-  virtual bool Run(PoolTask task, void* arg) = 0;
+  // Whether a task may have fewer of them.
+  virtual bool divisible() const { return false; }
+  // `count` threads, 1 to threads(), or threads() where they are not divisible, run the task. Returns true
+  // after every one has left it; false: nothing was started (the threads are another process's). One call at
+  // a time.
+  virtual bool Run(PoolTask task, void* arg, uint32_t count) = 0;
 };
 
 // Persistent threads; the caller of Run is thread 0. Between tasks workers stay awake for about a
-// millisecond (the gap between two tokens) and then sleep.
+// millisecond (the gap between two tokens) and then sleep; those that the last task of several threads had
+// no use for sleep at once.
 class ThreadPool final : public Workers {
  public:
   // nullptr when the system refuses a thread. Throws std::bad_alloc. `available_cpus`: with more threads than
@@ -37,24 +41,36 @@ class ThreadPool final : public Workers {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
+  static constexpr uint32_t kMostThreads = 511;  // kCountBits
+
   uint32_t threads() const override { return threads_; }
-  bool Run(PoolTask task, void* arg) override;
+  bool divisible() const override { return true; }
+  bool Run(PoolTask task, void* arg, uint32_t count) override;
 
  private:
   ThreadPool(uint32_t threads, bool stays_awake);
   void WorkerMain(uint32_t index);
-  void Publish();
+  void Publish(uint32_t count);
+  void AwaitTurn(uint32_t seen, bool had_part);
+
+  static constexpr uint32_t kCountBits = 9;
+  static constexpr uint32_t CountOf(uint32_t turn) { return turn & ((1u << kCountBits) - 1); }
 
   const uint32_t threads_;
   const bool stays_awake_;  // for a while, where nothing is to be done
   const pid_t process_;     // which has the threads: a child of fork() has only the one that called it
-  // Written by the caller before the generation, read by workers after it.
+  // Written by the caller before the turn, read by the workers that have part in it after it.
   PoolTask task_ = nullptr;
   void* arg_ = nullptr;
   bool stop_ = false;
-  alignas(64) std::atomic<uint32_t> generation_{0};  // counts tasks; workers wait for it to change
-  std::atomic<uint32_t> sleepers_{0};                // workers that sleep or are about to
-  alignas(64) std::atomic<uint32_t> running_{0};     // workers still inside the task
+  // The number of tasks so far, and below it how many threads this one has: workers wait for it to change.
+  // That the number comes round does no harm: the caller waits for those who have part, and what a worker
+  // without part saw differs in the count from every turn in which it has one.
+  alignas(64) std::atomic<uint32_t> turn_{0};
+  std::atomic<uint32_t> sleepers_{
+      0};                             // workers that had part in the turn they saw, and sleep or are about to
+  std::atomic<uint32_t> benched_{0};  // those that had none
+  alignas(64) std::atomic<uint32_t> running_{0};  // workers still inside the task
   std::atomic<uint32_t> caller_sleeps_{0};
   std::unique_ptr<std::vector<std::thread>> workers_;
 };

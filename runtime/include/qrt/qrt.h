@@ -291,7 +291,7 @@ typedef struct qrt_engine qrt_engine;
 
 typedef struct qrt_engine_options {
   size_t struct_size;
-  uint32_t threads; /* threads of a step, 1..QRT_MAX_THREADS; 0: one per physical core available */
+  uint32_t threads; /* threads of a step, at most: 1..QRT_MAX_THREADS; 0: one per physical core available */
   const char* cpu;  /* name of the code variant to use, of a GPU's too; NULL: the best supported */
   const qrt_allocator* allocator;     /* NULL: the artifact's */
   const qrt_log_sink* log;            /* NULL: the artifact's */
@@ -356,6 +356,10 @@ typedef struct qrt_engine_info {
                            * KV alone those that no other goes on from */
   uint64_t prefix_hits;   /* calls of qrt_session_begin that found one */
   uint64_t prefix_tokens; /* that they found, together */
+  /* Since 1.3: */
+  uint64_t cpu_steps;    /* of the engine's parts on the CPU so far */
+  uint64_t step_threads; /* that they ran on, together: fewer than `threads` each while other programs take
+                          * cores from the engine's own pool, which then is faster on the rest */
 } qrt_engine_info;
 
 /* Errors: INVALID_ARGUMENT. */

@@ -44,7 +44,7 @@ TEST(ThreadPool, EveryThreadRunsEveryTaskOnce) {
               arg.runs[index].fetch_add(1, std::memory_order_relaxed);
               if (count != arg.runs.size()) arg.wrong_count.fetch_add(1);
             },
-            &arg));
+            &arg, threads));
         for (uint32_t i = 0; i < threads; ++i) {
           ASSERT_EQ(runs[i].load(std::memory_order_relaxed), round + 1)
               << "thread " << i << " of " << threads << " when Run returned";
@@ -62,9 +62,39 @@ TEST(ThreadPool, WakesWorkersThatSleep) {
   for (int round = 0; round < 5; ++round) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));  // far longer than the spinning
     ASSERT_TRUE(pool->Run(
-        [](void* a, uint32_t, uint32_t) { static_cast<std::atomic<int>*>(a)->fetch_add(1); }, &runs));
+        [](void* a, uint32_t, uint32_t) { static_cast<std::atomic<int>*>(a)->fetch_add(1); }, &runs, 4));
   }
   EXPECT_EQ(runs.load(), 20);
+}
+
+TEST(ThreadPool, ATaskHasAsManyThreadsAsItIsGiven) {
+  constexpr uint32_t kThreads = 6;
+  for (const uint32_t cpus : {0u, 64u}) {  // without and with spinning
+    const auto pool = qrt::ThreadPool::Create(kThreads, cpus);
+    ASSERT_NE(pool, nullptr);
+    struct Arg {
+      std::vector<uint64_t> runs = std::vector<uint64_t>(kThreads);  // plain: Run is what orders them
+      std::atomic<int> wrong_count{0};
+      uint32_t threads = 0;
+    } arg;
+    std::vector<uint64_t> want(kThreads);
+    uint32_t random = 1;
+    for (int round = 0; round < 4000; ++round) {
+      random = random * 1664525 + 1013904223;
+      arg.threads = 1 + (random >> 16) % kThreads;
+      if (round % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));  // all asleep
+      ASSERT_TRUE(pool->Run(
+          [](void* a, uint32_t index, uint32_t count) {
+            Arg& arg = *static_cast<Arg*>(a);
+            ++arg.runs[index];
+            if (count != arg.threads) arg.wrong_count.fetch_add(1);
+          },
+          &arg, arg.threads));
+      for (uint32_t i = 0; i < arg.threads; ++i) ++want[i];
+      ASSERT_EQ(arg.runs, want) << "round " << round << ", " << arg.threads << " threads";
+    }
+    EXPECT_EQ(arg.wrong_count.load(), 0);
+  }
 }
 
 // The embedder's handlers run on his threads, but those of a thread's own fault run on that thread.
@@ -77,7 +107,7 @@ TEST(ThreadPool, WorkersBlockWhatIsNoFaultOfTheirs) {
       [](void* mask, uint32_t index, uint32_t) {
         if (index == 1) pthread_sigmask(SIG_BLOCK, nullptr, static_cast<sigset_t*>(mask));
       },
-      &blocked));
+      &blocked, 2));
   for (int signal : {SIGINT, SIGTERM, SIGALRM}) EXPECT_EQ(sigismember(&blocked, signal), 1) << signal;
   for (int signal : {SIGBUS, SIGSEGV, SIGFPE, SIGILL}) EXPECT_EQ(sigismember(&blocked, signal), 0) << signal;
 }
@@ -116,7 +146,7 @@ TEST(Barrier, OrdersPlainMemory) {
               qrt::ArriveAndWait(&r.barrier, count, r.spins);
             }
           },
-          &rounds);
+          &rounds, threads);
       EXPECT_EQ(rounds.errors.load(), 0u) << threads << " threads, " << spins << " spins";
       EXPECT_EQ(rounds.barrier.arrived, 0u);
       EXPECT_EQ(rounds.barrier.sleepers, 0u) << "a sleeper was not counted off";

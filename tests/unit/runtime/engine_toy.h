@@ -142,8 +142,9 @@ class Device final : public qrt::Device {
     Check(request);
     steps.push_back({request.program, request.n_rows, request.n_seqs, request.n_out});
     request_ = &request;
-    const bool ran = workers_->Run(
-        [](void* self, uint32_t i, uint32_t n) { static_cast<Device*>(self)->Thread(i, n); }, this);
+    const bool ran =
+        workers_->Run([](void* self, uint32_t i, uint32_t n) { static_cast<Device*>(self)->Thread(i, n); },
+                      this, workers_->threads());
     if (!ran) return qrt::DeviceResult::kRefused;
     ++counters_.submissions;
     if (request.chosen != nullptr) Choose(request);

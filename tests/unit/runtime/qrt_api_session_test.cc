@@ -229,6 +229,10 @@ TEST_F(QrtApi, AnInjectedThreadPoolRunsEverything) {
   const std::vector<int32_t> tokens = Tokens(90);
   EXPECT_EQ(AllLogits(session.get(), tokens, 11), AllLogits(expected.get(), tokens, 90));
   EXPECT_GT(pool.runs.load(), 8);
+  qrt_engine_info info = Sized<qrt_engine_info>();
+  ASSERT_EQ(qrt_engine_describe(engine.get(), &info, nullptr), QRT_OK);
+  EXPECT_EQ(info.cpu_steps, static_cast<uint64_t>(pool.runs.load()));
+  EXPECT_EQ(info.step_threads, 3 * info.cpu_steps) << "an injected pool has all threads in every step";
   pool.refuse = true;
   qrt_error error = Sized<qrt_error>();
   EXPECT_EQ(qrt_session_append(session.get(), tokens.data(), 1, nullptr, &error), QRT_INTERNAL);
@@ -339,7 +343,7 @@ size_t StackOf(size_t bytes, Body body) {
   return qrt::testing::SmallStackThread(bytes * qrt::testing::kStackScale, body).Join();
 }
 
-// The toy's steps take little; those of compiled models: tests/unit/compiler/stack_test.cc.
+// The toy's steps take little; those of compiled models: tests/unit/compiler/step_workers_test.cc.
 TEST_F(QrtApi, CallsKeepToTheStackThatTheHeaderStates) {
   const std::vector<int32_t> tokens = Tokens(60);
   const auto logits = [&] {
