@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 
 #include "runtime/qrun/chat_prompt.h"
 #include "runtime/qrun/commands.h"
@@ -17,6 +18,53 @@ namespace {
 // A context for which nobody has to think about --ctx in everyday use; KV becomes resident only as it fills.
 constexpr uint64_t kUsualContext = 8192;
 
+// The prompt for `turns`, as the model's template makes it.
+Outcome Render(const Model& model, const std::vector<Turn>& turns, const qrt_chat_options& options,
+               std::vector<int32_t>* tokens) {
+  const Messages messages(turns);
+  return EncodeChat(
+      [&](int32_t* out, size_t capacity, size_t* count, qrt_error* error) {
+        return qrt_text_encode_chat(model.text.get(), messages.data(), messages.size(), &options, out,
+                                    capacity, count, error);
+      },
+      tokens);
+}
+
+// Warns of what the template is told and makes nothing of: the model would never hear of it, and nobody
+// would know. What cannot be rendered is told by the prompt itself. Errors: silent, where a signal came.
+Outcome WarnOfUnread(const Model& model, const ChatFlags& flags) {
+  const TemplateFlags& told = flags.as_template;
+  TemplateFlags without = told, otherwise = told;
+  without.tools.clear();
+  otherwise.think = told.think == "on" ? "off" : "on";
+  const struct {
+    bool given;
+    const TemplateFlags* other;
+    const char* warning;
+  } rows[] = {{flags.tools.has_value(), &without,
+               "--tools has no effect: the model's chat template makes the same prompt without them"},
+              {told.think.has_value(), &otherwise,
+               "--think has no effect: the model's chat template makes the same prompt with on and off"}};
+  std::vector<Turn> turns;
+  if (flags.system) turns.push_back({"system", *flags.system});
+  turns.push_back({"user", "Hello"});
+  const int64_t now = std::time(nullptr);  // one for all: some templates write the time
+  const auto render = [&](const TemplateFlags& as_template, std::vector<int32_t>* tokens) {
+    qrt_chat_options options = as_template.Options();
+    options.now = now;
+    return Render(model, turns, options, tokens);
+  };
+  for (const auto& row : rows) {
+    if (!row.given) continue;
+    std::vector<int32_t> tokens, other;
+    Outcome outcome = render(told, &tokens);
+    if (outcome.ok()) outcome = render(*row.other, &other);
+    if (outcome.exit_code() == kExitInterrupted) return outcome;
+    if (outcome.ok() && tokens == other) flags.engine.said.Warn(row.warning);
+  }
+  return Outcome();
+}
+
 // At least as many tokens as the prompt for `turns` has where it goes on from `saved` tokens; not counted
 // where they are sure to fit the usual context.
 Outcome MostTokens(const Model& model, const ChatFlags& flags, const std::vector<Turn>& turns, size_t saved,
@@ -26,15 +74,8 @@ Outcome MostTokens(const Model& model, const ChatFlags& flags, const std::vector
   *most = saved;
   const auto answer = static_cast<uint64_t>(std::max<int64_t>(flags.max_tokens.value_or(0), 0));
   if (flags.context || bytes + saved + answer < kUsualContext / 2) return Outcome();
-  const Messages messages(turns);
-  const qrt_chat_options options = flags.as_template.Options();
   std::vector<int32_t> rendered;
-  QRUN_RETURN_IF_ERROR(EncodeChat(
-      [&](int32_t* tokens, size_t capacity, size_t* count, qrt_error* error) {
-        return qrt_text_encode_chat(model.text.get(), messages.data(), messages.size(), &options, tokens,
-                                    capacity, count, error);
-      },
-      &rendered));
+  QRUN_RETURN_IF_ERROR(Render(model, turns, flags.as_template.Options(), &rendered));
   *most += rendered.size();
   return Outcome();
 }
@@ -308,6 +349,7 @@ Outcome RunChat(const Call& call) {
     flags.engine.said.Warn("--ctx " + std::to_string(*flags.context) + " is more than the " +
                            std::to_string(made_for) + " tokens that the model was made for");
   }
+  QRUN_RETURN_IF_ERROR(WarnOfUnread(model, flags));
   if (converse) return Converse(model, flags);
   if (!prompt && (flags.file || !flags.load_session)) QRUN_RETURN_IF_ERROR(ReadStdin(&prompt.emplace()));
   return OneAnswer(model, flags, prompt);

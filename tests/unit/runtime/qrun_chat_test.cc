@@ -1,59 +1,23 @@
 // Chats as people have them: editing, pasting, commands, and what of a conversation is fed again. About 3 s.
 #include <sys/stat.h>
 
-#include <nlohmann/json.hpp>
-
 #include "runtime/qrun/prompt_history.h"
 #include "runtime/qrun/saved_session.h"
-#include "tests/unit/runtime/qrun_fixture.h"
+#include "tests/unit/runtime/qrun_chat_fixture.h"
 
 namespace {
 
 using nlohmann::json;
+using qrun_test::kThinkBlock;
+using qrun_test::QrunChat;
 using qrun_test::Result;
 using qrun_test::Slurp;
 using qrun_test::Terminal;
+using qrun_test::TimingIn;
 using qrun_test::WriteFile;
 
 constexpr char kBegin[] = "\x1b[200~", kEnd[] = "\x1b[201~";  // of what is pasted
 constexpr char kUp[] = "\x1b[A", kLeft[] = "\x1b[D";
-
-json TimingIn(const std::string& text) {
-  const size_t begin = std::min(text.find("{\"load"), text.size());
-  return json::parse(text.substr(begin, text.find('\n', begin) - begin), nullptr, false);
-}
-
-class QrunChat : public qrun_test::QrunCli {
- protected:
-  // The toy with another chat template.
-  static std::string WithTemplate(const std::string& name, const std::string& text) {
-    qrt::testing::SampleParts parts = toy::ToyParts();
-    parts.chat_template.assign(text.begin(), text.end());
-    WriteParts(parts, File(name));
-    return File(name);
-  }
-  // Types a line and waits for the next prompt.
-  static std::string Say(Terminal& terminal, const std::string& line) {
-    terminal.Type(line + "\n");
-    return terminal.ReadUntil("\r\n> ");
-  }
-  // What was said so far, by way of a file.
-  static std::vector<std::string> Turns(Terminal& terminal) {
-    const std::string file = File("turns.session");
-    unlink(file.c_str());
-    Say(terminal, "/save " + file);
-    qrun::SavedSession session;
-    const qrun::Outcome outcome = qrun::ReadSession(file, &session);
-    EXPECT_TRUE(outcome.ok()) << outcome.Text();
-    std::vector<std::string> turns;
-    for (const qrun::Turn& turn : session.turns) turns.push_back(turn.role + (": " + turn.content));
-    return turns;
-  }
-  static std::string User(Terminal& terminal, size_t turn) {
-    const std::vector<std::string> turns = Turns(terminal);
-    return turn < turns.size() ? turns[turn] : "no such turn";
-  }
-};
 
 // ---- What ends an answer ----
 
@@ -98,9 +62,6 @@ TEST_F(QrunChat, TheFrequencyPenaltyCounts) {
 
 // ---- What is fed again ----
 
-constexpr char kThinkBlock[] =
-    "{%- for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n\n</think>\n\n{% endif %}";
 // Of the past it shows what stands behind the first letter.
 constexpr char kOtherPast[] =
     "{%- for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}{{ m.content[1:] }}"
