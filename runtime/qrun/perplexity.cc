@@ -1,10 +1,10 @@
 // `qrun perplexity`: how well the model predicts a text.
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <optional>
 
 #include "runtime/qrun/commands.h"
+#include "runtime/qrun/log_sum_exp.h"
 #include "runtime/qrun/model.h"
 #include "runtime/qrun/process.h"
 
@@ -16,25 +16,24 @@ struct Score {
   double negative_log_likelihood = 0;  // of tokens[1..], in nats
   std::optional<uint64_t> bad_row = {};
   size_t bad_column = 0;
+  ProgressLine progress;
 };
+
+constexpr uint64_t kRowsBetweenProgress = 128;
 
 // Row i scores token i + 1.
 int32_t AddRow(void* ctx, qrt_session*, uint64_t position, const float* logits, size_t vocab_size) {
   Score& score = *static_cast<Score*>(ctx);
   if (position + 1 >= score.tokens.size()) return 0;
-  // NaN and infinity are not below it: one of them makes the whole sum meaningless, and no number JSON could
-  // hold.
-  const auto is_number = [](float logit) { return logit < INFINITY; };
-  if (const float* bad = std::find_if_not(logits, logits + vocab_size, is_number);
-      bad != logits + vocab_size) {
+  const LogSumExp sum = LogSumExpOf({logits, vocab_size});
+  // It makes the whole sum meaningless, and no number JSON could hold.
+  if (sum.bad != vocab_size) {
     score.bad_row = position;
-    score.bad_column = static_cast<size_t>(bad - logits);
+    score.bad_column = sum.bad;
     return 1;
   }
-  const double highest = *std::max_element(logits, logits + vocab_size);
-  double sum = 0;
-  for (size_t i = 0; i < vocab_size; ++i) sum += std::exp(static_cast<double>(logits[i]) - highest);
-  score.negative_log_likelihood += highest + std::log(sum) - logits[score.tokens[position + 1]];
+  score.negative_log_likelihood += sum.value - logits[score.tokens[position + 1]];
+  if ((position + 1) % kRowsBetweenProgress == 0) score.progress.Show(position + 1, score.tokens.size() - 1);
   return 0;
 }
 
@@ -71,7 +70,7 @@ Outcome RunPerplexity(const Call& call) {
   }
   SessionPtr session;
   QRUN_RETURN_IF_ERROR(NewSession(model, tokens.size(), &session));
-  Score score = {tokens};
+  Score score = {.tokens = tokens, .progress = ProgressLine(choice.said.quiet ? "" : "scoring")};
   qrt_append_options append = {};
   append.struct_size = sizeof append;
   append.want = QRT_LOGITS_ALL;
