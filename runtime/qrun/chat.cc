@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <iterator>
+#include <string_view>
 
 #include "runtime/qrun/chat_prompt.h"
 #include "runtime/qrun/commands.h"
@@ -30,6 +32,14 @@ Outcome Render(const Model& model, const std::vector<Turn>& turns, const qrt_cha
       tokens);
 }
 
+// "[]", however it is spaced: somebody says that there are no tools.
+bool AreNoTools(const std::string& json) {
+  std::string written;
+  std::copy_if(json.begin(), json.end(), std::back_inserter(written),
+               [](char c) { return std::string_view(" \t\r\n").find(c) == std::string_view::npos; });
+  return written == "[]";
+}
+
 // Warns of what the template is told and makes nothing of: the model would never hear of it, and nobody
 // would know. What cannot be rendered is told by the prompt itself. Errors: silent, where a signal came.
 Outcome WarnOfUnread(const Model& model, const ChatFlags& flags) {
@@ -41,7 +51,7 @@ Outcome WarnOfUnread(const Model& model, const ChatFlags& flags) {
     bool given;
     const TemplateFlags* other;
     const char* warning;
-  } rows[] = {{flags.tools.has_value(), &without,
+  } rows[] = {{flags.tools && !AreNoTools(told.tools), &without,
                "--tools has no effect: the model's chat template makes the same prompt without them"},
               {told.think.has_value(), &otherwise,
                "--think has no effect: the model's chat template makes the same prompt with on and off"}};
@@ -80,15 +90,13 @@ Outcome MostTokens(const Model& model, const ChatFlags& flags, const std::vector
   return Outcome();
 }
 
-// `prompt` may be missing if a saved session is loaded: its answer goes on.
-Outcome OneAnswer(const Model& model, const ChatFlags& flags, const std::optional<std::string>& prompt) {
-  SavedSession saved;
+// Goes on from `saved`, where --load-session is given; `prompt` may be missing then: its answer goes on.
+Outcome OneAnswer(const Model& model, const ChatFlags& flags, SavedSession saved,
+                  const std::optional<std::string>& prompt) {
   saved.raw = flags.raw;
-  if (flags.load_session) {
-    QRUN_RETURN_IF_ERROR(ReadSessionFor(flags, *flags.load_session, &saved));
-  } else if (flags.system) {
-    saved.turns.push_back({"system", *flags.system});
-  }
+  saved.think = flags.as_template.think;
+  saved.tools = flags.as_template.tools;
+  if (flags.system) saved.turns.push_back({"system", *flags.system});
   if (prompt) QRUN_RETURN_IF_ERROR(CheckPrompt(*prompt, flags.raw));
   Prompt asked;
   std::vector<Turn> turns = saved.turns;
@@ -286,6 +294,23 @@ Outcome ReadSessionFor(const ChatFlags& flags, const std::string& path, SavedSes
                        path, "load it in the same way");
 }
 
+TemplateFlags GoesOnWith(const ChatFlags& flags, const std::string& path, const SavedSession& saved) {
+  TemplateFlags told = flags.as_template;
+  if (!flags.tools) {
+    told.tools = saved.tools;
+  } else if (!saved.tools.empty() && saved.tools != told.tools) {
+    flags.engine.said.Warn("--tools " + *flags.tools + " are others than " + path +
+                           " was saved with: the conversation goes on as if it had begun with these");
+  }
+  if (!told.think) {
+    told.think = saved.think;
+  } else if (saved.think && saved.think != told.think) {
+    flags.engine.said.Warn("--think is " + *told.think + ", " + path + " was saved with " + *saved.think +
+                           ": the conversation goes on with " + *told.think);
+  }
+  return told;
+}
+
 Outcome RefuseInputs(const std::string& option, const std::string& output, const ChatFlags& flags) {
   QRUN_RETURN_IF_ERROR(RefuseModel(option, output, *flags.model, flags.engine));
   const struct {
@@ -352,7 +377,12 @@ Outcome RunChat(const Call& call) {
   QRUN_RETURN_IF_ERROR(WarnOfUnread(model, flags));
   if (converse) return Converse(model, flags);
   if (!prompt && (flags.file || !flags.load_session)) QRUN_RETURN_IF_ERROR(ReadStdin(&prompt.emplace()));
-  return OneAnswer(model, flags, prompt);
+  SavedSession saved;
+  if (flags.load_session) {
+    QRUN_RETURN_IF_ERROR(ReadSessionFor(flags, *flags.load_session, &saved));
+    flags.as_template = GoesOnWith(flags, *flags.load_session, saved);
+  }
+  return OneAnswer(model, flags, std::move(saved), prompt);
 }
 
 }  // namespace qrun

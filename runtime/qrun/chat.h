@@ -46,6 +46,10 @@ Outcome RawPrompt(const qrt_text* text, const std::string& prompt, const ChatFla
 // Errors: also usage, where it was saved with --raw and is loaded without, or the other way round.
 Outcome ReadSessionFor(const ChatFlags& flags, const std::string& path, SavedSession* saved);
 
+// What the template is told where a conversation goes on from `saved`, which lies in `path`: what `flags`
+// say, else what it was saved with. Warns where they say something else.
+TemplateFlags GoesOnWith(const ChatFlags& flags, const std::string& path, const SavedSession& saved);
+
 // Refuses an output of `option` that is a file which the chat reads. Errors: usage.
 Outcome RefuseInputs(const std::string& option, const std::string& output, const ChatFlags& flags);
 

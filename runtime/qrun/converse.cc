@@ -112,6 +112,7 @@ class Chat {
     spoken_.clear();
     last_ = Prompt();
     held_ = false;
+    as_template_ = flags_.as_template;
     if (flags_.system) turns_.push_back({"system", *flags_.system});
   }
 
@@ -124,7 +125,7 @@ class Chat {
       prompt.keep = prompt.tokens.size() - 1;  // for /retry: a token is chosen behind one that is fed
     } else {
       turns_.push_back({"user", line});
-      Outcome outcome = generator_->MakePrompt(turns_, flags_.as_template, &prompt);
+      Outcome outcome = generator_->MakePrompt(turns_, as_template_, &prompt);
       if (!outcome.ok()) return Forget(std::move(outcome));
     }
     if (prompt.tokens.size() > capacity()) {
@@ -187,7 +188,7 @@ class Chat {
     if (!flags_.raw) {
       turns_.pop_back();
       // The last prompt made may be that of a line that was refused since.
-      outcome = generator_->MakePrompt(turns_, flags_.as_template, &last_);
+      outcome = generator_->MakePrompt(turns_, as_template_, &last_);
     }
     if (outcome.ok()) outcome = AnswerLast();
     if (outcome.ok()) return outcome;
@@ -210,6 +211,8 @@ class Chat {
     SavedSession saved;
     saved.raw = flags_.raw;
     saved.turns = turns_;
+    saved.think = as_template_.think;
+    saved.tools = as_template_.tools;
     QRUN_RETURN_IF_ERROR(generator_->Save(&saved));
     return GoesOn(WriteSession(path, saved));
   }
@@ -222,7 +225,9 @@ class Chat {
     }
     SavedSession saved;
     QRUN_RETURN_IF_ERROR(ReadSessionFor(flags_, path, &saved));
-    QRUN_RETURN_IF_ERROR(generator_->Load(saved, flags_.raw ? nullptr : &flags_.as_template));
+    TemplateFlags told = GoesOnWith(flags_, path, saved);
+    QRUN_RETURN_IF_ERROR(generator_->Load(saved, flags_.raw ? nullptr : &told));
+    as_template_ = std::move(told);
     turns_ = std::move(saved.turns);
     last_ = Prompt();
     spoken_ = generator_->Sequence();
@@ -244,6 +249,7 @@ class Chat {
   bool over_ = false;
   bool held_ = false;  // the session holds the conversation, up to an answer
   std::vector<Turn> turns_;
+  TemplateFlags as_template_;  // of this conversation: of one that was loaded, as it was saved
   PromptCache cache_;
   std::vector<int32_t> spoken_;  // of --raw: all tokens so far
   Prompt last_;                  // what was answered last; empty: nothing

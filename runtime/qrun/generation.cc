@@ -356,6 +356,7 @@ Outcome Generator::Load(const SavedSession& saved, const TemplateFlags* flags) {
   if (status == QRT_CANCELLED) return Outcome::Silent(kExitInterrupted);
   if (status != QRT_INVALID_ARGUMENT) return Outcome::Of(error);
   QRUN_CALL(qrt_session_reset(session_.get(), &error));
+  if (error.code == kToolsRefused) return Outcome::Of(error);
   return Outcome::Fail(kExitInput, 8004, "the saved session's tokens do not agree with its snapshot");
 }
 

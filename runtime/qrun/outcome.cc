@@ -11,7 +11,6 @@ namespace {
 // Arguments that come from the user's files, not from the command line.
 constexpr uint32_t kTokenOutsideVocabulary = 5304;
 constexpr uint32_t kTextTooLong = 7104;
-constexpr uint32_t kToolsRefused = 7005;
 // The library was given the logits of its own model: what is wrong with them is the artifact's.
 constexpr uint32_t kLogitNotANumber = 7203;
 constexpr uint32_t kNoLogitLeft = 7204;

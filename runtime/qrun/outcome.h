@@ -53,6 +53,8 @@ class [[nodiscard]] Outcome {
   std::unique_ptr<Rep> rep_;
 };
 
+constexpr uint32_t kToolsRefused = 7005;  // the code of tools that are no JSON array
+
 // An error struct ready for a call.
 inline qrt_error NewError() {
   qrt_error error = {};

@@ -9,11 +9,12 @@
 namespace qrun {
 namespace {
 
-// The file: magic with the version, checksum, size of the head, head (turns, tokens), snapshot. Numbers are
-// 64 bits, little endian as every machine that qrt runs on.
+// The file: magic with the version, checksum, size of the head, head (turns, what the template was told,
+// tokens), snapshot. Numbers are 64 bits, little endian as every machine that qrt runs on.
 constexpr char kMagic[] = {'Q', 'R', 'U', 'N', 'S', 'E', 'S'};
-constexpr char kVersion = '2';
+constexpr char kVersion = '3';
 constexpr const char* kRoles[] = {"system", "user", "assistant"};
+constexpr const char* kThink[] = {"", "off", "on"};  // the first: nothing was said of it
 
 class Writer {
  public:
@@ -70,8 +71,16 @@ uint64_t Checksum(uint64_t state, std::string_view bytes) {
   return state;
 }
 
+// The place of `word` among `words`, which have it.
+template <size_t kCount>
+uint64_t PlaceOf(std::string_view word, const char* const (&words)[kCount]) {
+  uint64_t place = 0;
+  while (words[place] != word) ++place;
+  return place;
+}
+
 bool ReadHead(Reader& in, SavedSession* out) {
-  uint64_t raw = 0, turns = 0, tokens = 0, held = 0, has_next = 0, next = 0;
+  uint64_t raw = 0, turns = 0, think = 0, tokens = 0, held = 0, has_next = 0, next = 0;
   if (!in.Number(&raw) || raw > 1 || !in.Number(&turns)) return false;
   out->raw = raw != 0;
   for (uint64_t i = 0; i < turns; ++i) {
@@ -80,6 +89,10 @@ bool ReadHead(Reader& in, SavedSession* out) {
     if (!in.Number(&role) || role >= std::size(kRoles) || !in.Text(&content)) return false;
     out->turns.push_back({kRoles[role], std::move(content)});
   }
+  if (!in.Number(&think) || think >= std::size(kThink) || !in.Text(&out->tools)) return false;
+  if (think != 0) out->think = kThink[think];
+  // They go on as a text that ends at a NUL byte, and --tools takes none with one.
+  if (out->tools.find('\0') != std::string::npos) return false;
   if (!in.Number(&tokens) || tokens > in.left() / sizeof(int32_t)) return false;
   out->tokens.resize(tokens);
   if (!in.Bytes(out->tokens.data(), tokens * sizeof(int32_t))) return false;
@@ -108,11 +121,11 @@ Outcome WriteSession(const std::string& path, const SavedSession& session) {
   out.Number(session.raw);
   out.Number(session.turns.size());
   for (const Turn& turn : session.turns) {
-    uint64_t role = 0;
-    while (std::string_view(kRoles[role]) != turn.role) ++role;
-    out.Number(role);
+    out.Number(PlaceOf(turn.role, kRoles));
     out.Text(turn.content);
   }
+  out.Number(PlaceOf(session.think.value_or(""), kThink));
+  out.Text(session.tools);
   out.Number(session.tokens.size());
   out.Bytes(session.tokens.data(), session.tokens.size() * sizeof(int32_t));
   out.Number(session.held);

@@ -19,8 +19,11 @@ struct Turn {
 };
 
 struct SavedSession {
-  bool raw = false;             // --raw: the text is all there is
-  std::vector<Turn> turns;      // empty if raw
+  bool raw = false;         // --raw: the text is all there is
+  std::vector<Turn> turns;  // empty if raw
+  // What the chat template was told besides them, as in TemplateFlags.
+  std::optional<std::string> think;
+  std::string tools;
   std::vector<int32_t> tokens;  // of the sequence
   size_t held = 0;              // how many of them the snapshot holds
   std::optional<int32_t> next;  // the token that was chosen to follow, not yet written

@@ -14,6 +14,8 @@ constexpr qrt::Hash128 kBinding = {1, 2, 3};  // of saved_fuzz.cc
 bool WriteSessions(const std::string& folder) {
   qrun::SavedSession chat;
   chat.turns = {{"system", "Be brief."}, {"user", "Hello."}, {"assistant", "Hello!"}};
+  chat.think = "off";
+  chat.tools = R"([{"type": "function", "function": {"name": "weather"}}])";
   chat.tokens = {1, 2, 3, 4, 5};
   chat.held = 4;
   chat.snapshot = {'Q', 'R', 'T', 'S', 'N', 'A', 'P', '2'};

@@ -26,7 +26,8 @@ void TrySession(const std::string& bytes) {
   }
   Require(session.held <= session.tokens.size());
   Require(!session.next || (*session.next >= 0 && session.held == session.tokens.size()));
-  size_t all = session.snapshot.size() + session.tokens.size() * sizeof(int32_t);
+  Require(session.tools.find('\0') == std::string::npos);
+  size_t all = session.snapshot.size() + session.tools.size() + session.tokens.size() * sizeof(int32_t);
   for (const qrun::Turn& turn : session.turns) all += std::strlen(turn.role) + turn.content.size();
   Require(all <= bytes.size() + 16 * session.turns.size());
 }

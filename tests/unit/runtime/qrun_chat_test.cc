@@ -347,22 +347,6 @@ TEST_F(QrunChat, WhatASavedSessionDoesNotBeginWithIsFed) {
   EXPECT_EQ(loaded["position"], live["position"]);
   terminal.Type("/exit\n");
   EXPECT_EQ(terminal.Wait(), 0);
-
-  const std::string path =
-      WithTemplate("tools.qbin", std::string("{% if tools %}{{ tools|tojson }}{% endif %}") + kThinkBlock);
-  WriteFile(File("tools.json"), R"([{"type": "function", "function": {"name": "weather"}}])");
-  const std::vector<std::string> plain = {path, "-p", "and you", "-n", "6", "--timing=json"};
-  for (const bool before : {false, true}) {
-    std::vector<std::string> first = plain, then = plain;
-    std::vector<std::string>& told = before ? first : then;
-    told.insert(told.end(), {"--tools", File("tools.json")});
-    first.insert(first.end(), {"--save-session", file});
-    then.insert(then.end(), {"--load-session", file});
-    ASSERT_EQ(Run(first).exit, 0);
-    const Result more = Run(then);
-    ASSERT_EQ(more.exit, 0) << more.err;
-    EXPECT_EQ(TimingIn(more.err)["reused_tokens"], 0) << "tools " << (before ? "before" : "now") << " only";
-  }
 }
 
 TEST_F(QrunChat, OnlyWhatWasAnsweredIsSaved) {

@@ -200,7 +200,7 @@ TEST_F(QrunCli, SavedSessionsAreNotTrusted) {
   ExpectError(load(altered), 3, "its checksum is wrong");
   std::string old = bytes;
   old[7] = '1';
-  ExpectError(load(old), 3, "is a saved session of version 1, this release of qrun reads 2 [Q8006]");
+  ExpectError(load(old), 3, "is a saved session of version 1, this release of qrun reads 3 [Q8006]");
   qrt::testing::SampleParts other = toy::ToyParts();
   other.manifest.name = "another";
   WriteParts(other, File("other.qbin"));
