@@ -128,17 +128,21 @@ class Chat {
       Outcome outcome = generator_->MakePrompt(turns_, as_template_, &prompt);
       if (!outcome.ok()) return Forget(std::move(outcome));
     }
-    if (prompt.tokens.size() > capacity()) {
-      return Forget(Outcome::Fail(kExitInput, 5310,
-                                  "the conversation has " + std::to_string(prompt.tokens.size()) +
-                                      " tokens, the context " + std::to_string(capacity()),
-                                  "", "/new starts anew"));
-    }
+    Outcome fits = CheckFits(prompt);
+    if (!fits.ok()) return Forget(std::move(fits));
     std::swap(last_, prompt);
     Outcome outcome = AnswerLast();
     if (outcome.ok()) return outcome;
     last_ = std::move(prompt);
     return Forget(std::move(outcome));
+  }
+
+  Outcome CheckFits(const Prompt& prompt) const {
+    if (prompt.tokens.size() <= capacity()) return Outcome();
+    return Outcome::Fail(kExitInput, 5310,
+                         "the conversation has " + std::to_string(prompt.tokens.size()) +
+                             " tokens, the context " + std::to_string(capacity()),
+                         "", "/new starts anew");
   }
 
   // The line that was asked last was not answered: the conversation goes on without it.
@@ -174,9 +178,43 @@ class Chat {
     return Outcome();
   }
 
+  // The conversation ends with an answer to a line, which can be answered again.
+  bool EndsWithAnswer() const {
+    const size_t count = turns_.size();
+    return count >= 2 && std::string_view(turns_[count - 2].role) == "user" &&
+           std::string_view(turns_[count - 1].role) == "assistant";
+  }
+
   Outcome Retry() {
-    if (last_.tokens.empty()) return Refused("nothing was asked yet that could be answered again", "/help");
-    // The same seed would say the same again.
+    if (flags_.raw && last_.tokens.empty() && !spoken_.empty()) {
+      return Refused("a session of --raw does not say where its last answer began", "say something first");
+    }
+    if (flags_.raw ? last_.tokens.empty() : !EndsWithAnswer()) {
+      return Refused("nothing was asked yet that could be answered again", "/help");
+    }
+    Outcome outcome;
+    std::optional<Turn> answer;
+    Prompt prompt = last_;
+    if (!flags_.raw) {
+      answer = std::move(turns_.back());
+      turns_.pop_back();
+      // Anew: the last prompt made may be that of a line that was refused since, or there was none since the
+      // conversation was loaded, and what the system says may have changed.
+      outcome = generator_->MakePrompt(turns_, as_template_, &prompt);
+      if (outcome.ok()) outcome = CheckFits(prompt);
+    }
+    if (outcome.ok()) outcome = TakeNextSeed();
+    if (outcome.ok()) {
+      last_ = std::move(prompt);
+      outcome = AnswerLast();
+    }
+    // What was answered before stays answered.
+    if (!outcome.ok() && answer) turns_.push_back(std::move(*answer));
+    return outcome;
+  }
+
+  // The same seed would say the same again.
+  Outcome TakeNextSeed() {
     SamplingFlags sampling = flags_.sampling;
     sampling.seed = static_cast<int64_t>((seed_ + 1) & INT64_MAX);
     SamplerPtr sampler;
@@ -184,23 +222,13 @@ class Chat {
     silent.quiet = true;
     QRUN_RETURN_IF_ERROR(sampling.MakeSampler(model_, silent, &sampler, &seed_));
     generator_->Use(std::move(sampler));
-    Outcome outcome;
-    if (!flags_.raw) {
-      turns_.pop_back();
-      // The last prompt made may be that of a line that was refused since.
-      outcome = generator_->MakePrompt(turns_, as_template_, &last_);
-    }
-    if (outcome.ok()) outcome = AnswerLast();
-    if (outcome.ok()) return outcome;
-    last_ = Prompt();
-    return Forget(std::move(outcome));
+    return Outcome();
   }
 
   Outcome ChangeSystem(const std::string& text) {
     if (flags_.raw) return Refused("/system needs the chat template that --raw leaves out", "/help");
     if (!turns_.empty() && std::string_view(turns_[0].role) == "system") turns_.erase(turns_.begin());
     if (!text.empty()) turns_.insert(turns_.begin(), {"system", text});
-    last_ = Prompt();  // what was asked, was asked with another one
     return Outcome();
   }
 
@@ -252,7 +280,7 @@ class Chat {
   TemplateFlags as_template_;  // of this conversation: of one that was loaded, as it was saved
   PromptCache cache_;
   std::vector<int32_t> spoken_;  // of --raw: all tokens so far
-  Prompt last_;                  // what was answered last; empty: nothing
+  Prompt last_;                  // what was answered last here; empty: nothing
 };
 
 }  // namespace

@@ -402,6 +402,61 @@ TEST_F(QrunChat, RetryingSaysSomethingElse) {
   EXPECT_NE(first[1], second[1]);
 }
 
+TEST_F(QrunChat, RetryingAnswersWhatWasLoaded) {
+  const std::string file = File("retry.session");
+  std::vector<std::string> said;
+  {
+    Terminal terminal({model(), "-n", "6"});
+    terminal.ReadUntil("> ");
+    Say(terminal, "hello");
+    Say(terminal, "and you");
+    said = Turns(terminal);
+    Say(terminal, "/save " + file);
+  }
+  Terminal terminal({model(), "-n", "6", "--timing=json"});
+  terminal.ReadUntil("> ");
+  Say(terminal, "other words");
+  Say(terminal, "/load " + file);
+  const std::string screen = Say(terminal, "/retry");
+  EXPECT_TRUE(TimingIn(screen).is_object()) << screen;
+  EXPECT_EQ(Turns(terminal), said) << "temperature 0 says the same again";
+  EXPECT_EQ(TimingIn(Say(terminal, "more"))["reused_tokens"], TimingIn(screen)["position"]);
+}
+
+TEST_F(QrunChat, RetryingAnswersAsAnotherSystemMessageSays) {
+  Terminal terminal({model(), "-n", "6", "--timing=json", "--ctx", "400"});
+  terminal.ReadUntil("> ");
+  Say(terminal, "/system be brief");
+  EXPECT_NE(Say(terminal, "/retry").find("nothing was asked yet"), std::string::npos);
+  const json before = TimingIn(Say(terminal, "hello"));
+  Say(terminal, "/system be kind, and say more");
+  const json retried = TimingIn(Say(terminal, "/retry"));
+  ASSERT_TRUE(before.is_object() && retried.is_object());
+  EXPECT_GT(retried["position"], before["position"]) << "the other message was not fed";
+  const std::vector<std::string> turns = Turns(terminal);
+  ASSERT_EQ(turns.size(), 3u);
+  EXPECT_EQ(turns[0], "system: be kind, and say more");
+  EXPECT_EQ(turns[1], "user: hello");
+  Say(terminal, "/system " + std::string(600, 'x'));
+  EXPECT_NE(Say(terminal, "/retry").find("[Q5310]"), std::string::npos);
+  Say(terminal, "/system be kind, and say more");
+  EXPECT_EQ(Turns(terminal), turns) << "what could not be answered again is answered no more";
+  Say(terminal, "/system be brief");
+  EXPECT_EQ(TimingIn(Say(terminal, "/retry"))["position"], before["position"]);
+}
+
+TEST_F(QrunChat, ARawSessionHasNoLineToRetry) {
+  const std::string file = File("raw.session");
+  Terminal terminal({model(), "--raw", "-n", "5", "--timing=json"});
+  terminal.ReadUntil("> ");
+  Say(terminal, "hello");
+  Say(terminal, "/save " + file);
+  Say(terminal, "/load " + file);
+  EXPECT_NE(Say(terminal, "/retry").find("does not say where its last answer began"), std::string::npos);
+  Say(terminal, "there");
+  EXPECT_TRUE(TimingIn(Say(terminal, "/retry")).is_object());
+}
+
 TEST_F(QrunChat, APromptCacheChangesNoTurn) {
   const std::string path = WithTemplate("cached.qbin", kThinkBlock);
   const std::vector<std::string> lines = {"tell me of the ten men and of all that they said", "and you",
