@@ -42,7 +42,7 @@ bool AreNoTools(const std::string& json) {
 
 // Warns of what the template is told and makes nothing of: the model would never hear of it, and nobody
 // would know. What cannot be rendered is told by the prompt itself. Errors: silent, where a signal came.
-Outcome WarnOfUnread(const Model& model, const ChatFlags& flags) {
+Outcome WarnOfUnread(const Model& model, const ChatFlags& flags, const SavedSession& saved) {
   const TemplateFlags& told = flags.as_template;
   TemplateFlags without = told, otherwise = told;
   without.tools.clear();
@@ -57,6 +57,9 @@ Outcome WarnOfUnread(const Model& model, const ChatFlags& flags) {
                "--think has no effect: the model's chat template makes the same prompt with on and off"}};
   std::vector<Turn> turns;
   if (flags.system) turns.push_back({"system", *flags.system});
+  if (!saved.turns.empty() && std::string_view(saved.turns[0].role) == "system") {
+    turns.push_back(saved.turns[0]);
+  }
   turns.push_back({"user", "Hello"});
   const int64_t now = std::time(nullptr);  // one for all: some templates write the time
   const auto render = [&](const TemplateFlags& as_template, std::vector<int32_t>* tokens) {
@@ -352,6 +355,8 @@ Outcome RunChat(const Call& call) {
   // Ahead of what takes long: a GGUF may have to be compiled.
   std::optional<std::string> prompt = flags.prompt;
   if (flags.file && *flags.file != "-") QRUN_RETURN_IF_ERROR(ReadText(*flags.file, &prompt.emplace()));
+  SavedSession saved;
+  if (flags.load_session) QRUN_RETURN_IF_ERROR(ReadSessionFor(flags, *flags.load_session, &saved));
   // What compiles a GGUF does so for what is asked here.
   std::vector<std::string>& compile = flags.engine.compile;
   const auto is_traceable = [](const std::string& option) { return option.rfind("--traceable", 0) == 0; };
@@ -374,14 +379,10 @@ Outcome RunChat(const Call& call) {
     flags.engine.said.Warn("--ctx " + std::to_string(*flags.context) + " is more than the " +
                            std::to_string(made_for) + " tokens that the model was made for");
   }
-  QRUN_RETURN_IF_ERROR(WarnOfUnread(model, flags));
+  QRUN_RETURN_IF_ERROR(WarnOfUnread(model, flags, saved));
   if (converse) return Converse(model, flags);
   if (!prompt && (flags.file || !flags.load_session)) QRUN_RETURN_IF_ERROR(ReadStdin(&prompt.emplace()));
-  SavedSession saved;
-  if (flags.load_session) {
-    QRUN_RETURN_IF_ERROR(ReadSessionFor(flags, *flags.load_session, &saved));
-    flags.as_template = GoesOnWith(flags, *flags.load_session, saved);
-  }
+  if (flags.load_session) flags.as_template = GoesOnWith(flags, *flags.load_session, saved);
   return OneAnswer(model, flags, std::move(saved), prompt);
 }
 

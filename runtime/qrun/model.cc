@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <set>
 #include <span>
 
@@ -20,6 +21,29 @@ void WriteLog(void*, qrt_log_level, const char* line, size_t length) {
 int32_t ShowUpload(void* line, uint64_t done, uint64_t total) {
   static_cast<ProgressLine*>(line)->Show(done, total);
   return Interrupts::Pending();
+}
+
+constexpr std::string_view kGpus[] = {"vulkan", "cuda"};
+constexpr char kDevices[] = "cpu, vulkan, vulkan:N, cuda, cuda:N, or auto";
+
+// Whether --device names what can be, one for each part of a model with commas; which of it this machine has
+// is the library's to say, and takes opening drivers. Errors: usage.
+Outcome CheckDevice(std::string_view named) {
+  for (size_t begin = 0; begin <= named.size();) {
+    const size_t end = std::min(named.find(',', begin), named.size());
+    const std::string_view device = named.substr(begin, end - begin);
+    const size_t colon = std::min(device.find(':'), device.size());
+    const std::string_view number = device.substr(std::min(colon + 1, device.size()));
+    const bool numbered = !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
+    const bool plain = colon == device.size();
+    if (!(plain && (device == "cpu" || device == "auto")) &&
+        !(IsGpu(device.substr(0, colon)) && (plain || numbered))) {
+      return Outcome::Fail(kExitUsage, 5008, "there is no device \"" + std::string(device) + "\"", "",
+                           std::string("expected ") + kDevices + "; qrun devices lists them");
+    }
+    begin = end + 1;
+  }
+  return Outcome();
 }
 
 bool Names(const std::string& option, std::string_view name) {
@@ -67,7 +91,7 @@ Outcome SayChoice(const Model& model, const EngineChoice& choice, const qrt_engi
 }  // namespace
 
 bool IsGpu(std::string_view target) {
-  return target == "vulkan" || target == "cuda";
+  return std::find(std::begin(kGpus), std::end(kGpus), target) != std::end(kGpus);
 }
 
 void EngineChoice::AddTo(Options& options) {
@@ -77,8 +101,8 @@ void EngineChoice::AddTo(Options& options) {
                "code variant to run; default, and native: the best that the device can");
   options.Name(
       "--device", "NAME", &device,
-      "cpu, vulkan, vulkan:N, cuda, cuda:N, or auto: the best that can be used; default: auto; of a model "
-      "in parts one for each, with commas");
+      std::string(kDevices) +
+          ": the best that can be used; default: auto; of a model in parts one for each, with commas");
   options.Number("--max-dispatch-ms", "X", 0, 1e6, &max_dispatch_ms,
                  "longest piece of work for a GPU; 0: no limit; default 200");
   AddOpeningTo(options);
@@ -141,6 +165,13 @@ Outcome FindModel(const std::string& named, const EngineChoice& choice, const Op
   if (choice.cpu && choice.cpu->find(',') != std::string::npos) {
     return Outcome::Fail(kExitUsage, 102, "--cpu is \"" + *choice.cpu + "\", expected one code variant", "",
                          "qcc compile takes several, for artifacts that run on several machines");
+  }
+  // Ahead of a compile, which takes long, what would be found wrong behind it.
+  if (choice.device) QRUN_RETURN_IF_ERROR(CheckDevice(*choice.device));
+  if (!choice.draft.empty()) {
+    ArtifactPtr draft;
+    qrt_artifact_info info = {};
+    QRUN_RETURN_IF_ERROR(OpenArtifact(choice.draft, false, &draft, &info));
   }
   return CompiledModel(named, {choice.CacheFolder(), CompileOptions(choice), choice.said.quiet}, options,
                        out);

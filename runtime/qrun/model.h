@@ -59,7 +59,8 @@ struct Model {
 };
 
 // The artifact behind what the command line names: itself, or what qcc made of a GGUF (gguf_model.h).
-// `options`: which have parsed `choice`. Errors: as of CompiledModel; usage (qcc's options, and no GGUF).
+// `options`: which have parsed `choice`. Errors: as of CompiledModel; usage (qcc's options, and no GGUF); of
+// a GGUF, before it is compiled: of OpenArtifact, for the draft, and usage, for the device's name.
 Outcome FindModel(const std::string& named, const EngineChoice& choice, const Options& options,
                   ModelFile* out);
 // Refuses an output of `option` that is a file of the model, or one that qcc's options name. Errors: usage.

@@ -288,6 +288,16 @@ def prompts(h, model):
     refused(h, "prompt file missing", 3, "Q8001", ["none.txt"], "qrun", model, "-f", h.path("none.txt"))
     p = h.tool("qrun", TINY, "-f", h.path("none.txt"), "--cache-dir", h.path("fresh"))
     h.check("of a prompt file that is missing nothing is compiled", b"Q8001" in p.stderr and not os.path.exists(h.path("fresh")), p.stderr.decode())
+    with open(h.path("no.session"), "wb") as f:
+        f.write(b"QRUNSES")
+    for command, exit_code, code, *options in (([], 3, "Q8001", "--load-session", h.path("none.session")), ([], 3, "Q8004", "--load-session", h.path("no.session")),
+                                               ([], 4, "Q4001", "--draft", h.path("none.qbin")), (["bench"], 4, "Q4001", "--draft", h.path("none.qbin")),
+                                               ([], 4, "Q4005", "--draft", TINY), ([], 2, "Q5008", "--device=tpu"), (["bench"], 2, "Q5008", "--device=cpu:0"),
+                                               (["check"], 2, "Q5008", "--device=cpu,vulkan:x")):
+        prompt = [] if command in (["bench"], ["check"]) else ["-p", "x"]
+        p = h.tool("qrun", *command, TINY, *prompt, *options, "--cache-dir", h.path("fresh"))
+        h.check(f"nothing is compiled: {' '.join([*command, *options])}",
+                p.returncode == exit_code and code.encode() in p.stderr and not os.path.exists(h.path("fresh")), f"exit {p.returncode}: {p.stderr.decode()}")
 
     for n in (0, 1, 5):
         p = h.tool("qrun", model, *WILD, "-p", "My", "-n", n, "--seed", "1", "--timing=json")
