@@ -29,7 +29,7 @@ TABLE = {
     "codegen/cpu": (DIALECTS + ["runtime/abi", "runtime/base"], MLIR),
     "codegen/gpu": (DIALECTS + ["runtime/abi"], MLIR + ["shaderc/", "spirv-tools/"]),
     "compiler": (DIALECTS + ["frontends/base", "frontends/gguf", "frontends/models", "passes", "codegen/cpu", "codegen/gpu",
-                             "runtime/abi", "runtime/base", "runtime/aot", "runtime/artifact", "runtime/command_pages"],
+                             "runtime/abi", "runtime/base", "runtime/aot", "runtime/artifact", "runtime/command_pages", "runtime/text"],
                  MLIR + ABSL + ["CLI/", "nlohmann/", "flatbuffers/"]),
     "runtime/abi": ([], []),
     "runtime/include": ([], []),

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -11,8 +10,8 @@
 #include "absl/strings/escaping.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
-#include "runtime/abi/sampling.h"
 #include "runtime/abi/tokenizer.h"
+#include "runtime/text/unicode.h"
 
 namespace qcc::compiler {
 namespace {
@@ -35,8 +34,6 @@ constexpr const char* kEndKeys[] = {"tokenizer.ggml.eos_token_id",     "tokenize
 // Generation ends on these wherever the vocabulary has them, besides the ids that the metadata names.
 constexpr std::string_view kEndTokens[] = {"<|im_end|>", "<|endoftext|>", "<|fim_pad|>", "<|repo_name|>",
                                            "<|file_sep|>"};
-// What the runtime takes: runtime/text/template_parser.h.
-constexpr size_t kMaxTemplateBytes = 1 << 20;
 
 std::string Place(const gguf::File& file, std::string_view key) {
   return Concat(file.path(), ", key ", key);
@@ -51,29 +48,6 @@ std::string PreTokenizers() {
   std::string list;
   for (const auto& pre : kPreTokenizers) list += Concat(list.empty() ? "" : ", ", pre.name);
   return list;
-}
-
-// Number of bytes of the UTF-8 sequence at the start of `s` and its code point; 0 if there is none.
-size_t DecodeUtf8(std::string_view s, uint32_t& code) {
-  if (s.empty()) return 0;
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(s[i]); };
-  const uint8_t lead = byte(0);
-  if (lead < 0x80) {
-    code = lead;
-    return 1;
-  }
-  const size_t n = lead >= 0xc2 && lead < 0xe0   ? 2
-                   : lead >= 0xe0 && lead < 0xf0 ? 3
-                   : lead >= 0xf0 && lead < 0xf5 ? 4
-                                                 : 0;
-  if (n == 0 || s.size() < n) return 0;
-  code = lead & (0xff >> (n + 1));
-  for (size_t i = 1; i < n; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-    code = code << 6 | (byte(i) & 0x3f);
-  }
-  const bool overlong = (n == 3 && code < 0x800) || (n == 4 && (code < 0x10000 || code > 0x10ffff));
-  return overlong || (code >= 0xd800 && code < 0xe000) ? 0 : n;
 }
 
 // GPT-2's byte-level alphabet: printable Latin-1 stands for itself, the 68 other bytes are U+0100 and up, in
@@ -92,9 +66,10 @@ class ByteAlphabet {
   std::optional<std::string> Decode(std::string_view text) const {
     std::string out;
     for (size_t at = 0; at < text.size();) {
-      uint32_t code = 0;
-      const size_t n = DecodeUtf8(text.substr(at), code);
-      if (n == 0 || code >= byte_of_.size() || byte_of_[code] < 0) return std::nullopt;
+      const size_t n = qrt::text::Utf8SequenceLength(text, at);
+      if (n == 0) return std::nullopt;
+      const char32_t code = qrt::text::DecodeUtf8(text, at, n);
+      if (code >= byte_of_.size() || byte_of_[code] < 0) return std::nullopt;
       out += static_cast<char>(byte_of_[code]);
       at += n;
     }
@@ -420,73 +395,6 @@ absl::StatusOr<std::optional<TokenizerSection>> BuildTokenizerSection(const gguf
   absl::StatusOr<TokenizerSection> section = Builder(file, vocab_size).Build();
   if (!section.ok()) return section.status();
   return std::optional<TokenizerSection>(*std::move(section));
-}
-
-absl::StatusOr<std::optional<std::string>> ReadChatTemplate(const gguf::File& file) {
-  constexpr char kKey[] = "tokenizer.chat_template";
-  if (!file.Has(kKey)) return std::nullopt;
-  auto bad = [&](std::string what) {
-    return MakeError("Q2301", std::move(what), Place(file, kKey),
-                     "convert the model again, or remove the key");
-  };
-  absl::StatusOr<std::string_view> text = file.GetString(kKey);
-  if (!text.ok()) return text.status();
-  if (text->empty()) return std::nullopt;
-  if (text->size() > kMaxTemplateBytes) {
-    return bad(
-        Concat("the chat template has ", text->size(), " bytes, expected at most ", kMaxTemplateBytes));
-  }
-  for (size_t at = 0; at < text->size();) {
-    uint32_t code;
-    const size_t n = DecodeUtf8(text->substr(at), code);
-    if (n == 0) return bad(Concat("the chat template is not UTF-8 at its byte ", at));
-    at += n;
-  }
-  return std::optional<std::string>(std::string(*text));
-}
-
-absl::StatusOr<SamplingSpec> ReadSampling(const gguf::File& file, std::vector<std::string>& warnings) {
-  SamplingSpec spec;
-  const struct {
-    const char* key;
-    std::optional<float>* value;
-    double low, high;
-  } floats[] = {{"general.sampling.temp", &spec.temperature, 0, 1000},
-                {"general.sampling.top_p", &spec.top_p, 0, 1},
-                {"general.sampling.min_p", &spec.min_p, 0, 1},
-                {"general.sampling.penalty_repeat", &spec.repeat_penalty, 0.01, 100}};
-  for (const auto& [key, value, low, high] : floats) {
-    if (!file.Has(key)) continue;
-    absl::StatusOr<double> found = file.GetFloat(key);
-    if (!found.ok()) return found.status();
-    if (!std::isfinite(*found) || *found < low || *found > high) {
-      return MakeError("Q2308",
-                       Concat("the value is ", std::to_string(*found), ", expected ", std::to_string(low),
-                              " to ", std::to_string(high)),
-                       Place(file, key), "correct or remove the key");
-    }
-    *value = static_cast<float>(*found);
-  }
-  const struct {
-    const char* key;
-    std::optional<int32_t>* value;
-    int64_t low, high;
-    bool clamp;  // more than `high` is taken for it
-  } ints[] = {{"general.sampling.top_k", &spec.top_k, -1, std::numeric_limits<int32_t>::max(), false},
-              {"general.sampling.penalty_last_n", &spec.penalty_window, -1, QRT_SAMPLING_MAX_WINDOW, true}};
-  for (const auto& [key, value, low, high, clamp] : ints) {
-    if (!file.Has(key)) continue;
-    absl::StatusOr<int64_t> found = file.GetInt(key);
-    if (!found.ok()) return found.status();
-    if (*found < low || (*found > high && !clamp)) {
-      return MakeError("Q2308", Concat("the value is ", *found, ", expected ", low, " to ", high),
-                       Place(file, key), "correct or remove the key");
-    }
-    if (*found > high) warnings.push_back(Concat(key, " is ", *found, ", using ", high, ", the longest"));
-    *value = static_cast<int32_t>(std::min(*found, high));
-  }
-  if (spec.top_k == -1) spec.top_k = 0;  // some generation configurations say "off" so
-  return spec;
 }
 
 }  // namespace qcc::compiler

@@ -1,5 +1,4 @@
-// The vocabulary of a GGUF as the tables of runtime/abi/tokenizer.h, and what the metadata says about using
-// it.
+// The vocabulary of a GGUF as the tables of runtime/abi/tokenizer.h.
 #ifndef QCC_COMPILER_ARTIFACT_TOKENIZER_SECTION_H_
 #define QCC_COMPILER_ARTIFACT_TOKENIZER_SECTION_H_
 
@@ -28,13 +27,6 @@ struct TokenizerSection {
 // type or form. Q2305: a merge. Q2306: a byte without token. Q2307: a special id outside the vocabulary.
 absl::StatusOr<std::optional<TokenizerSection>> BuildTokenizerSection(const gguf::File& file,
                                                                       uint32_t vocab_size);
-
-// `tokenizer.chat_template`, if there is one. Errors: Q2301 (not a string, not UTF-8, over 1 MiB).
-absl::StatusOr<std::optional<std::string>> ReadChatTemplate(const gguf::File& file);
-
-// `general.sampling.*`. Errors: Q2308 (not a number, out of range). A penalty window that is longer than the
-// runtime's longest becomes that one, which `warnings` says.
-absl::StatusOr<SamplingSpec> ReadSampling(const gguf::File& file, std::vector<std::string>& warnings);
 
 }  // namespace qcc::compiler
 

@@ -16,6 +16,7 @@
 #include <ctime>
 #include <exception>
 #include <new>
+#include <set>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -24,10 +25,7 @@
 #include "compiler/driver/command_line.h"
 #include "compiler/driver/commands.h"
 #include "compiler/driver/ending.h"
-#include "compiler/pipeline/pipeline.h"
-#include "compiler/targets/targets.h"
 #include "frontends/base/error.h"
-#include "runtime/base/build_commit.h"
 #include "runtime/base/nearest_name.h"
 #include "runtime/base/standard_streams.h"
 
@@ -139,6 +137,12 @@ absl::Status UsageError(const CLI::App& app, const CLI::ParseError& error) {
       what = (option ? "unknown option " : "there is no command ") + word;
     }
     nearest = Suggestion(app, *chosen, word);
+    // A pattern of a shell names all shards of a model.
+    if (!option && word.ends_with(".gguf") && chosen->get_name() == "compile") {
+      return MakeError(
+          "Q0101", "more than one model is named: " + word, "",
+          "one at a time; of a model in several files name the first, the others are found beside it");
+    }
   }
   return MakeError("Q0101", what, "",
                    (nearest.empty() ? "" : "did you mean " + nearest + "? ") + command + " --help");
@@ -155,9 +159,7 @@ int Main(int argc, char** argv) {
   Cli cli;
   cli.interrupted = &g_interrupted;
   CLI::App app("Ahead-of-time compiler for language models: GGUF in, one .qbin artifact out.", "qcc");
-  std::string version = CompilerVersion() + " (" + qrt::BuildCommitText() + "), targets:";
-  for (const TargetInfo& target : Targets()) version += " " + std::string(target.name);
-  app.set_version_flag("--version", version);
+  app.set_version_flag("--version", VersionText());
   app.require_subcommand(0, 1);  // none is reported below: a mistyped one is then named
   app.fallthrough();
   app.add_flag("-q,--quiet", cli.quiet, "only errors");
@@ -180,6 +182,10 @@ int Main(int argc, char** argv) {
   AddManual(app, cli);
   absl::StatusOr<std::vector<std::string>> words = SpellOut(app, {argv + std::min(argc, 1), argv + argc});
   if (!words.ok()) return Finish(words.status());
+  if (std::set<std::string>(words->begin(), words->end()) == std::set<std::string>{"--version", "--json"}) {
+    PrintVersionJson();
+    return Finish(absl::OkStatus());
+  }
   std::reverse(words->begin(), words->end());  // as CLI11 wants them
   try {
     app.parse(*std::move(words));

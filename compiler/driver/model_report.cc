@@ -10,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "compiler/artifact/text_defaults.h"
 #include "compiler/artifact/tokenizer_section.h"
 #include "compiler/pipeline/diagnostics.h"
 #include "dialects/layouts/sequence_state.h"
@@ -290,7 +291,7 @@ void ListRefusals(const gguf::File& file, ModelReport& r) {
     if (!status.ok()) r.refusals.push_back(status);
   };
   refuse(ReadSampling(file, r.warnings).status());
-  refuse(ReadChatTemplate(file).status());
+  refuse(ReadChatTemplate(file, r.warnings).status());
   if (r.vocabulary.rows && *r.vocabulary.rows <= UINT32_MAX) {
     refuse(BuildTokenizerSection(file, static_cast<uint32_t>(*r.vocabulary.rows)).status());
   }

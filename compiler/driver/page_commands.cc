@@ -121,8 +121,7 @@ void AddManual(CLI::App& app, Cli& cli) {
       if (page == nullptr) {
         return MakeError("Q0101", Concat("there is no command '", name, "'"), "qcc man", "qcc --help");
       }
-      const std::string version = CompilerVersion();
-      const std::string text = qrt::ManualPage(*page, version.substr(0, version.find(" (")));
+      const std::string text = qrt::ManualPage(*page, "qcc " + ReleaseVersion());
       std::fwrite(text.data(), 1, text.size(), stdout);
       return absl::OkStatus();
     };

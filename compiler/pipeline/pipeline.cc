@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/artifact/output_file.h"
+#include "compiler/artifact/text_defaults.h"
 #include "compiler/artifact/tokenizer_section.h"
 #include "compiler/artifact/writer.h"
 #include "compiler/cache/cache_folder.h"
@@ -203,11 +204,11 @@ absl::Status Compilation::ReadText() {
   std::vector<std::string> warnings;
   auto sampling = ReadSampling(*file_, warnings);
   if (!sampling.ok()) return sampling.status();
-  for (const std::string& warning : warnings) WarnOfFile(warning);
   auto tokenizer = BuildTokenizerSection(*file_, static_cast<uint32_t>(vocab.getInt()));
   if (!tokenizer.ok()) return tokenizer.status();
-  auto chat = ReadChatTemplate(*file_);
+  auto chat = ReadChatTemplate(*file_, warnings);
   if (!chat.ok()) return chat.status();
+  for (const std::string& warning : warnings) WarnOfFile(warning);
   text_ = {*sampling, *std::move(tokenizer), *std::move(chat), ModelName()};
   return absl::OkStatus();
 }
@@ -566,8 +567,16 @@ absl::Status Compilation::ShowIr(CompilePhase phase, std::string_view suffix, co
 
 }  // namespace
 
+std::string ReleaseVersion() {
+  return QCC_VERSION;
+}
+
+std::string LlvmVersion() {
+  return LLVM_VERSION_STRING;
+}
+
 std::string CompilerVersion() {
-  return "qcc " QCC_VERSION " (LLVM " LLVM_VERSION_STRING ")";
+  return Concat("qcc ", ReleaseVersion(), " (LLVM ", LlvmVersion(), ")");
 }
 
 absl::Status CompileModel(const PipelineOptions& options, ProgressSink& sink,

@@ -16,6 +16,8 @@ namespace qcc::compiler {
 
 // "qcc 0.1.0 (LLVM 22.1.8)", as written into every artifact.
 std::string CompilerVersion();
+std::string ReleaseVersion();  // "0.1.0"
+std::string LlvmVersion();     // "22.1.8"
 
 // What an artifact was made of, and which it is (Artifact::identity).
 struct CompiledModel {

@@ -36,10 +36,12 @@ Outcome ShowVersion(const Call& call) {
 }
 
 // A word in the place of the model that is no file, but nearly a command.
-Outcome RefuseMistypedCommand(const std::string& word) {
+Outcome RefuseMistypedCommand(const std::string& word, bool in_bundle) {
   if (word.empty() || word[0] == '-' || access(word.c_str(), F_OK) == 0) return Outcome();
   std::vector<std::string> names;
-  for (const Command& command : Commands()) names.push_back(command.name);
+  for (const Command& command : Commands()) {
+    if (command.takes_model || !in_bundle) names.push_back(command.name);
+  }
   const std::string nearest = qrt::NearestName(word, names);
   if (nearest.empty()) return Outcome();
   return Outcome::Fail(kExitUsage, 101, "there is no command " + word,
@@ -69,7 +71,7 @@ Outcome Main(std::vector<std::string> arguments) {
     arguments.erase(arguments.begin());
     return command.run({arguments, nullptr, bundle});
   }
-  QRUN_RETURN_IF_ERROR(RefuseMistypedCommand(first));
+  QRUN_RETURN_IF_ERROR(RefuseMistypedCommand(first, !bundle.empty()));
   return RunChat({arguments, nullptr, bundle});
 }
 

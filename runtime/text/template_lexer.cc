@@ -32,11 +32,8 @@ bool IsNameStart(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
          static_cast<unsigned char>(c) >= 0x80;
 }
-bool IsDigit(char c) {
-  return c >= '0' && c <= '9';
-}
 bool IsNameChar(char c) {
-  return IsNameStart(c) || IsDigit(c);
+  return IsNameStart(c) || IsAsciiDigit(c);
 }
 
 class Lexer {
@@ -214,7 +211,7 @@ class Lexer {
         }
       }
       const char c = source_[pos_];
-      if (IsDigit(c)) {
+      if (IsAsciiDigit(c)) {
         if (!Number()) return false;
       } else if (IsNameStart(c)) {
         const size_t begin = pos_;
@@ -253,29 +250,29 @@ class Lexer {
     if (base != 10) {
       p += 2;
       const bool any = run([base](char c) {
-        if (IsDigit(c)) return c - '0' < base;
+        if (IsAsciiDigit(c)) return c - '0' < base;
         const char lower = static_cast<char>(c | 0x20);
         return base == 16 && lower >= 'a' && lower <= 'f';
       });
       if (!any) return Fail(line_, "number without digits");
     } else {
-      run(IsDigit);
+      run(IsAsciiDigit);
       // "1.5" is a float, "1.x" an attribute of an int.
-      if (p + 1 < source_.size() && source_[p] == '.' && IsDigit(source_[p + 1])) {
+      if (p + 1 < source_.size() && source_[p] == '.' && IsAsciiDigit(source_[p + 1])) {
         is_float = true;
         digits.push_back('.');
         ++p;
-        run(IsDigit);
+        run(IsAsciiDigit);
       }
       if (p < source_.size() && (source_[p] | 0x20) == 'e') {
         size_t q = p + 1;
         if (q < source_.size() && (source_[q] == '+' || source_[q] == '-')) ++q;
-        if (q < source_.size() && IsDigit(source_[q])) {
+        if (q < source_.size() && IsAsciiDigit(source_[q])) {
           is_float = true;
           digits.push_back('e');
           if (source_[p + 1] == '-') digits.push_back('-');
           p = q;
-          run(IsDigit);
+          run(IsAsciiDigit);
         }
       }
     }

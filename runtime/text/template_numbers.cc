@@ -19,11 +19,8 @@ bool ChargeNumber(Interpreter& in, const Value& input) {
   return !input.is_string() || in.Charge(4 * input.as_string().size());
 }
 
-bool IsDigit(char c) {
-  return c >= '0' && c <= '9';
-}
 bool IsDigitOfAnyBase(char c) {
-  return IsDigit(c) || (AsciiLower(c) >= 'a' && AsciiLower(c) <= 'z');
+  return IsAsciiDigit(c) || (AsciiLower(c) >= 'a' && AsciiLower(c) <= 'z');
 }
 
 // A number as std::from_chars reads it: no white space, no '+', no 0x where `prefix` is 'x', no '_' between
@@ -49,7 +46,7 @@ std::string Bare(std::string_view text, bool (*digit)(char), char prefix = 0) {
 }
 
 bool ParseFloat(std::string_view text, double* value) {
-  const std::string bare = Bare(text, IsDigit);
+  const std::string bare = Bare(text, IsAsciiDigit);
   const auto parsed = std::from_chars(bare.data(), bare.data() + bare.size(), *value);
   return parsed.ec == std::errc() && parsed.ptr == bare.data() + bare.size();
 }

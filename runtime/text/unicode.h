@@ -50,6 +50,10 @@ inline char AsciiUpper(char c) {
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
 }
 
+inline bool IsAsciiDigit(char c) {
+  return c >= '0' && c <= '9';
+}
+
 // Removes characters from the ends: white space when `chars` is null, else the characters in *chars.
 std::string_view Strip(std::string_view text, bool left, bool right, const std::string_view* chars = nullptr);
 

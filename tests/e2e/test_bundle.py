@@ -73,6 +73,8 @@ class Bundle:
         assert code == 2 and "unexpected argument" in err, f"two models: exit {code}: {err}"
         code, out, err = run(self.app, "benhc")
         assert code == 2 and "did you mean bench?" in err, f"a mistyped command: exit {code}: {err}"
+        code, out, err = run(self.app, "completoin")  # of qrun alone
+        assert "did you mean" not in err, f"a bundle proposes what it has not: exit {code}: {err}"
         code, out, err = run(self.app, "-p", "hello", "--save-session", self.app)
         assert code == 2 and "Q0103" in err, f"saving over itself: exit {code}: {err}"
         code, out, err = run(self.qrun, "check", self.app)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What qcc makes of its words, and of what surrounds it: values behind "=", names of outputs, full disks, ignored signals, terminals."""
+import json
 import os
 import pty
 import resource
@@ -86,6 +87,21 @@ def outputs(h, tokens):
         f.write("void main() {}")
     refused(h, "a kernel of the user's is no output", 2, "Q0103", [kernel], "qcc", "compile", MODEL, "--target=vulkan", f"--kernels={kernels}", "-o", kernel)
     h.expect("and stays as it is", contents(kernel) == b"void main() {}")
+
+
+def versions(h):
+    text = h.tool("qcc", "--version").stdout.decode()
+    for words in (["--version", "--json"], ["--json", "--version"]):
+        p = h.tool("qcc", *words)
+        v = json.loads(p.stdout)
+        h.expect(" ".join(words), list(v) == ["program", "version", "llvm", "commit", "targets"] and
+                 text.startswith(f"{v['program']} {v['version']} (LLVM {v['llvm']}) (") and text.endswith("targets: " + " ".join(v["targets"]) + "\n"), p.stdout.decode())
+
+
+def models(h):
+    """What a shell makes of a pattern that all files of a split model match."""
+    p = h.tool("qcc", "compile", MODEL, "m-00002-of-00002.gguf", "-o", h.path("two.qbin"))
+    h.expect("two models", p.returncode == 2 and b"more than one model is named: m-00002-of-00002.gguf [Q0101]" in p.stderr and b"name the first" in p.stderr, p.stderr.decode())
 
 
 def names(h):
@@ -186,6 +202,8 @@ def main():
     values(h)
     functions(h)
     outputs(h, tokens)
+    versions(h)
+    models(h)
     names(h)
     folders(h)
     full(h)

@@ -10,8 +10,6 @@
 #include "frontends/base/error.h"
 #include "frontends/gguf/writer.h"
 #include "runtime/abi/tokenizer.h"
-#include "runtime/engine/sampler.h"
-#include "runtime/text/template_parser.h"
 
 namespace qcc::compiler {
 namespace {
@@ -329,74 +327,6 @@ TEST_F(TokenizerSectionTest, RefusesIdsOutsideTheVocabulary) {
   Vocabulary v = Plain();
   v.more = [](gguf::Writer& w) { w.AddBool("tokenizer.ggml.add_bos_token", true); };
   ExpectRefused(v, "Q2307", "bos_token_id");
-}
-
-TEST_F(TokenizerSectionTest, Sampling) {
-  Vocabulary v = Plain();
-  v.more = [](gguf::Writer& w) {
-    w.AddF32("general.sampling.temp", 0.6f);
-    w.AddF32("general.sampling.top_p", 0.95f);
-    w.AddI32("general.sampling.top_k", 20);
-    w.AddI32("general.sampling.penalty_last_n", -1);
-  };
-  std::vector<std::string> warnings;
-  auto sampling = ReadSampling(Open(v), warnings);
-  ASSERT_TRUE(sampling.ok()) << sampling.status();
-  EXPECT_EQ(sampling->temperature, 0.6f);
-  EXPECT_EQ(sampling->top_p, 0.95f);
-  EXPECT_EQ(sampling->top_k, 20);
-  EXPECT_EQ(sampling->penalty_window, -1);
-  EXPECT_FALSE(sampling->min_p.has_value());
-  EXPECT_TRUE(warnings.empty()) << warnings[0];
-
-  v.more = [](gguf::Writer& w) { w.AddI32("general.sampling.top_k", -1); };
-  sampling = ReadSampling(Open(v), warnings);
-  ASSERT_TRUE(sampling.ok()) << sampling.status();
-  EXPECT_EQ(sampling->top_k, 0);
-
-  v.more = [](gguf::Writer& w) { w.AddF32("general.sampling.top_p", 1.5f); };
-  EXPECT_EQ(PartsOf(ReadSampling(Open(v), warnings).status()).code, "Q2308");
-  v.more = [](gguf::Writer& w) { w.AddF32("general.sampling.temp", -1.f); };
-  EXPECT_EQ(PartsOf(ReadSampling(Open(v), warnings).status()).code, "Q2308");
-  v.more = [](gguf::Writer& w) { w.AddI32("general.sampling.top_k", -5); };
-  EXPECT_EQ(PartsOf(ReadSampling(Open(v), warnings).status()).code, "Q2308");
-  v.more = [](gguf::Writer& w) { w.AddI32("general.sampling.penalty_last_n", -2); };
-  EXPECT_EQ(PartsOf(ReadSampling(Open(v), warnings).status()).code, "Q2308");
-  EXPECT_TRUE(warnings.empty()) << warnings[0];
-}
-
-TEST_F(TokenizerSectionTest, APenaltyWindowBeyondTheRuntimesIsClamped) {
-  constexpr uint32_t kLongest = qrt::Sampler::kMaxPenaltyWindow;
-  for (const uint32_t window : {kLongest, kLongest + 1, UINT32_MAX}) {
-    Vocabulary v = Plain();
-    v.more = [window](gguf::Writer& w) { w.AddU32("general.sampling.penalty_last_n", window); };
-    std::vector<std::string> warnings;
-    auto sampling = ReadSampling(Open(v), warnings);
-    ASSERT_TRUE(sampling.ok()) << sampling.status();
-    EXPECT_EQ(sampling->penalty_window, static_cast<int32_t>(kLongest));
-    ASSERT_EQ(warnings.size(), window > kLongest) << window;
-    if (window > kLongest) {
-      EXPECT_NE(warnings[0].find(std::to_string(window)), std::string::npos) << warnings[0];
-    }
-  }
-}
-
-TEST_F(TokenizerSectionTest, ChatTemplate) {
-  Vocabulary v = Plain();
-  auto none = ReadChatTemplate(Open(v));
-  ASSERT_TRUE(none.ok()) << none.status();
-  EXPECT_FALSE(none->has_value());
-  v.more = [](gguf::Writer& w) { w.AddString("tokenizer.chat_template", "{{ x }}"); };
-  auto text = ReadChatTemplate(Open(v));
-  ASSERT_TRUE(text.ok()) << text.status();
-  EXPECT_EQ(*text, "{{ x }}");
-  v.more = [](gguf::Writer& w) { w.AddString("tokenizer.chat_template", "a\xff"); };
-  EXPECT_EQ(PartsOf(ReadChatTemplate(Open(v)).status()).code, "Q2301");
-  for (const size_t more : {0, 1}) {
-    const std::string large(qrt::text::kMaxTemplateBytes + more, 'x');
-    v.more = [&](gguf::Writer& w) { w.AddString("tokenizer.chat_template", large); };
-    EXPECT_EQ(ReadChatTemplate(Open(v)).ok(), more == 0) << "the runtime's limit and " << more;
-  }
 }
 
 }  // namespace

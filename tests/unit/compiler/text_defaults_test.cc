@@ -1,0 +1,175 @@
+// What a file's metadata says of how its model is spoken to, and what of it cannot be taken along.
+#include "compiler/artifact/text_defaults.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "frontends/base/error.h"
+#include "frontends/gguf/writer.h"
+#include "runtime/engine/sampler.h"
+#include "runtime/text/template_parser.h"
+
+namespace qcc::compiler {
+namespace {
+
+using Keys = std::function<void(gguf::Writer&)>;
+
+class TextDefaults : public testing::Test {
+ protected:
+  absl::StatusOr<SamplingSpec> Sampling(const Keys& keys) {
+    warnings_.clear();
+    return ReadSampling(Open(keys), warnings_);
+  }
+  absl::StatusOr<std::optional<std::string>> Template(const Keys& keys) {
+    warnings_.clear();
+    return ReadChatTemplate(Open(keys), warnings_);
+  }
+  // The one warning there is.
+  std::string Warning() const {
+    EXPECT_EQ(warnings_.size(), 1u);
+    return warnings_.empty() ? "" : warnings_[0];
+  }
+  void ExpectSaid(const std::string& part) const {
+    EXPECT_NE(Warning().find(part), std::string::npos) << "does not say '" << part << "': " << Warning();
+  }
+
+  std::vector<std::string> warnings_;
+
+ private:
+  const gguf::File& Open(const Keys& keys) {
+    gguf::Writer w;
+    w.AddString("general.architecture", "qwen35");
+    keys(w);
+    bytes_.clear();
+    const absl::Status written = w.WriteTo([](const auto&, const auto&) { return absl::OkStatus(); },
+                                           [this](std::span<const uint8_t> piece) {
+                                             bytes_.insert(bytes_.end(), piece.begin(), piece.end());
+                                             return absl::OkStatus();
+                                           });
+    EXPECT_TRUE(written.ok()) << written;
+    auto file = gguf::File::Parse(bytes_, "test.gguf");
+    EXPECT_TRUE(file.ok()) << file.status();
+    file_ = *std::move(file);
+    return *file_;
+  }
+
+  std::vector<uint8_t> bytes_;
+  std::unique_ptr<gguf::File> file_;
+};
+
+TEST_F(TextDefaults, Sampling) {
+  auto sampling = Sampling([](gguf::Writer& w) {
+    w.AddF32("general.sampling.temp", 0.6f);
+    w.AddF32("general.sampling.top_p", 0.95f);
+    w.AddI32("general.sampling.top_k", 20);
+    w.AddI32("general.sampling.penalty_last_n", -1);
+  });
+  ASSERT_TRUE(sampling.ok()) << sampling.status();
+  EXPECT_EQ(sampling->temperature, 0.6f);
+  EXPECT_EQ(sampling->top_p, 0.95f);
+  EXPECT_EQ(sampling->top_k, 20);
+  EXPECT_EQ(sampling->penalty_window, -1);
+  EXPECT_FALSE(sampling->min_p.has_value());
+  EXPECT_TRUE(warnings_.empty()) << warnings_[0];
+
+  sampling = Sampling([](gguf::Writer& w) { w.AddI32("general.sampling.top_k", -1); });
+  ASSERT_TRUE(sampling.ok()) << sampling.status();
+  EXPECT_EQ(sampling->top_k, 0);
+}
+
+TEST_F(TextDefaults, SamplingOutOfRange) {
+  for (const Keys& keys : {Keys([](gguf::Writer& w) { w.AddF32("general.sampling.top_p", 1.5f); }),
+                           Keys([](gguf::Writer& w) { w.AddF32("general.sampling.temp", -1.f); }),
+                           Keys([](gguf::Writer& w) { w.AddI32("general.sampling.top_k", -5); }),
+                           Keys([](gguf::Writer& w) { w.AddI32("general.sampling.penalty_last_n", -2); })}) {
+    EXPECT_EQ(PartsOf(Sampling(keys).status()).code, "Q2308");
+    EXPECT_TRUE(warnings_.empty()) << warnings_[0];
+  }
+}
+
+TEST_F(TextDefaults, APenaltyWindowBeyondTheRuntimesIsClamped) {
+  constexpr uint32_t kLongest = qrt::Sampler::kMaxPenaltyWindow;
+  for (const uint32_t window : {kLongest, kLongest + 1, UINT32_MAX}) {
+    auto sampling =
+        Sampling([window](gguf::Writer& w) { w.AddU32("general.sampling.penalty_last_n", window); });
+    ASSERT_TRUE(sampling.ok()) << sampling.status();
+    EXPECT_EQ(sampling->penalty_window, static_cast<int32_t>(kLongest));
+    ASSERT_EQ(warnings_.size(), window > kLongest) << window;
+    if (window > kLongest) ExpectSaid(std::to_string(window));
+  }
+}
+
+// Samplers that the runtime does not have; of those that are off nothing is said.
+TEST_F(TextDefaults, SamplingThatIsNotFollowedIsSaid) {
+  ASSERT_TRUE(Sampling([](gguf::Writer& w) {
+                w.AddF32("general.sampling.xtc_probability", 0.5f);
+                w.AddF32("general.sampling.xtc_threshold", 0.1f);
+              }).ok());
+  ExpectSaid("general.sampling.xtc_probability");
+  ASSERT_TRUE(Sampling([](gguf::Writer& w) {
+                w.AddI32("general.sampling.mirostat", 2);
+                w.AddF32("general.sampling.mirostat_tau", 5);
+              }).ok());
+  ExpectSaid("general.sampling.mirostat");
+  ASSERT_TRUE(Sampling([](gguf::Writer& w) { w.AddString("general.sampling.sequence", "kt"); }).ok());
+  ExpectSaid("general.sampling.sequence");
+  ASSERT_TRUE(Sampling([](gguf::Writer& w) {
+                w.AddI32("general.sampling.mirostat", 0);
+                w.AddF32("general.sampling.mirostat_eta", 0.1f);
+                w.AddF32("general.sampling.xtc_probability", 0);
+                w.AddF32("general.sampling.xtc_threshold", 0.1f);
+              }).ok());
+  EXPECT_TRUE(warnings_.empty()) << warnings_[0];
+}
+
+TEST_F(TextDefaults, ChatTemplate) {
+  auto none = Template([](gguf::Writer&) {});
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_FALSE(none->has_value());
+  auto text = Template([](gguf::Writer& w) { w.AddString("tokenizer.chat_template", "{{ x }}"); });
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(*text, "{{ x }}");
+  EXPECT_TRUE(warnings_.empty()) << warnings_[0];
+  text = Template([](gguf::Writer& w) { w.AddString("tokenizer.chat_template", "a\xff"); });
+  EXPECT_EQ(PartsOf(text.status()).code, "Q2301");
+  for (const size_t more : {0, 1}) {
+    const std::string large(qrt::text::kMaxTemplateBytes + more, 'x');
+    text = Template([&](gguf::Writer& w) { w.AddString("tokenizer.chat_template", large); });
+    EXPECT_EQ(text.ok(), more == 0) << "the runtime's limit and " << more;
+  }
+}
+
+// The model can still be used without it, so it is compiled.
+TEST_F(TextDefaults, AChatTemplateThatTheRuntimeCannotParseIsSaid) {
+  auto text = Template(
+      [](gguf::Writer& w) { w.AddString("tokenizer.chat_template", "{% for m in messages %}\n{{ m."); });
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_TRUE(text->has_value());
+  ExpectSaid("chats will be refused");
+  ExpectSaid("line 2");
+}
+
+TEST_F(TextDefaults, TemplatesThatAreLeftOutAreSaid) {
+  const std::vector<std::string> names = {"tool_use", "rag"};
+  auto text = Template([&names](gguf::Writer& w) {
+    w.AddString("tokenizer.chat_template", "{{ x }}");
+    w.AddStringArray("tokenizer.chat_templates", names);
+    w.AddString("tokenizer.chat_template.tool_use", "{{ y }}");
+    w.AddString("tokenizer.chat_template.rag", "{{ z }}");
+  });
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(*text, "{{ x }}");
+  ExpectSaid("tool_use, rag");
+  text = Template([](gguf::Writer& w) { w.AddString("tokenizer.chat_template.rag", "{{ z }}"); });
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_FALSE(text->has_value());
+  ExpectSaid("none for chats");
+}
+
+}  // namespace
+}  // namespace qcc::compiler
