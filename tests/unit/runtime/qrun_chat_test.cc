@@ -162,6 +162,22 @@ TEST_F(QrunChat, AContextBeyondTheModelsIsWarnedOf) {
   EXPECT_EQ(warned(most + "0", "--greedy"), "qrun: warning: --ctx " + most + "0 is more than the " + most +
                                                 " tokens that the model was made for\n");
   EXPECT_EQ(warned(most + "0", "-q"), "");
+  const auto bench = [&](uint64_t depth, const std::vector<std::string>& more) {
+    std::vector<std::string> call = {"bench", model(), "-d", std::to_string(depth), "-r", "1"};
+    call.insert(call.end(), more.begin(), more.end());
+    const Result result = Run(call);
+    EXPECT_EQ(result.exit, 0) << result.err;
+    return result.err;
+  };
+  const uint64_t context = parts.manifest.context_length;
+  EXPECT_EQ(bench(context - 8, {"-p", "8", "-n", "3"}), "");
+  EXPECT_EQ(bench(context - 8, {"-p", "3", "-n", "9"}),
+            "qrun: warning: " + std::to_string(context + 1) + " tokens (" + std::to_string(context - 8) +
+                " of them history) are more than the " + most + " that the model was made for\n");
+  EXPECT_EQ(
+      bench(0, {"-p", most + "0", "-n", "0"}),
+      "qrun: warning: " + most + "0 tokens are more than the " + most + " that the model was made for\n");
+  EXPECT_EQ(bench(context, {"-p", "1", "-n", "1", "-q"}), "");
 }
 
 TEST_F(QrunChat, ResultsAreJsonAndQuietWhereAsked) {
