@@ -147,7 +147,9 @@ std::string ZshOption(const OptionPage& option, const std::string& name) {
   out += "[" + ZshText(option.about) + "]";
   if (option.value.empty()) return out;
   out += (option.bare ? "::" : ":") + ZshText(option.value) + ":";
-  return out + (option.words.empty() ? "_files" : "_values -s , value " + Join(option.words, " "));
+  if (option.words.empty()) return out + "_files";
+  const std::string words = Join(option.words, " ");
+  return out + (option.or_file ? "{compadd -- " + words + "; _files}" : "_values -s , value " + words);
 }
 
 // The function that completes one command.
@@ -215,7 +217,7 @@ void AddFish(const CommandPage& page, const std::string& program, std::string& o
     }
     if (!option.value.empty()) {
       const std::string words = option.words.empty() ? "" : " -a " + Quoted(Join(option.words, " "));
-      out += words.empty() ? " -r" : (option.bare ? " -f" : " -x") + words;
+      out += words.empty() || option.or_file ? " -r" + words : (option.bare ? " -f" : " -x") + words;
     }
     out += " -d " + Quoted(option.about) + "\n";
   }
@@ -275,9 +277,9 @@ std::string BashCompletion(const CommandPage& tree) {
       }
       values += "    " + patterns + ") ";
       const std::string not_behind_a_space = option.bare ? "[[ -z $equals ]] || " : "";
-      values += option.words.empty()
-                    ? "mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); return ;;\n"
-                    : not_behind_a_space + "offered=" + Quoted(Join(option.words, " ")) + " ;;\n";
+      values += option.words.empty() ? "mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); return ;;\n"
+                                     : not_behind_a_space + "offered=" + Quoted(Join(option.words, " ")) +
+                                           (option.or_file ? " files=1" : "") + " ;;\n";
     }
     std::vector<std::string> words = Names(page);
     for (const std::string& sub : Subcommands(page)) words.push_back(sub);
@@ -307,7 +309,10 @@ std::string BashCompletion(const CommandPage& tree) {
          "  if [[ -n $offered ]]; then\n"
          "    # Of a list, the last entry.\n"
          "    if [[ $word == *,* ]]; then prefix=${word%,*},; fi\n"
-         "    mapfile -t COMPREPLY < <(compgen -P \"$prefix\" -W \"$offered\" -- \"${word#\"$prefix\"}\")\n"
+         "    mapfile -t COMPREPLY < <(\n"
+         "      compgen -P \"$prefix\" -W \"$offered\" -- \"${word#\"$prefix\"}\"\n"
+         "      if [[ -n $files ]]; then compgen -f -- \"$word\"; fi\n"
+         "    )\n"
          "    return\n"
          "  fi\n"
          "  case \"$command\" in\n" +

@@ -14,8 +14,9 @@ struct OptionPage {
   std::string value;               // "FILE", "int8|f32"; empty: a switch
   bool bare = false;               // may stand without its value
   std::string about;
-  std::vector<std::string> words;  // the values that there are; empty: any
+  std::vector<std::string> words;  // the values that shells offer; empty: files
   std::string group;               // the heading in --help
+  bool or_file = false;            // besides words it may be a file
 };
 
 // A command or subcommand.

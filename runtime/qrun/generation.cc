@@ -18,6 +18,8 @@
 namespace qrun {
 namespace {
 
+constexpr const char* kDraftWords[] = {"off", "mtp", "lookup"};  // else --draft names a file
+
 double PerSecond(size_t count, double seconds) {
   return seconds > 0 ? static_cast<double>(count) / seconds : 0;
 }
@@ -113,7 +115,8 @@ void DraftFlags::AddTo(Options& options, const std::string& usual) {
       "who guesses tokens that the model then checks, for the same text in fewer steps: its NextN block, "
       "what the text said before, or an artifact: of qcc compile --draft, or of a smaller model with the "
       "same tokenizer; default: " +
-          usual);
+          usual,
+      {std::begin(kDraftWords), std::end(kDraftWords)}, true);
   options.IntegerOr(
       "auto", QRT_DRAFT_TOKENS_AUTO, "--draft-len", "N|auto", 1, 15, &length,
       "tokens to guess at once; auto: as many as make the text come fastest, none where guesses "
@@ -125,8 +128,8 @@ void DraftFlags::AddTo(Options& options, const std::string& usual) {
 }
 
 std::string DraftFlags::File() const {
-  const bool word = !draft || draft == "off" || draft == "mtp" || draft == "lookup";
-  return word ? "" : *draft;
+  const auto* const end = std::end(kDraftWords);
+  return !draft || std::find(std::begin(kDraftWords), end, *draft) != end ? "" : *draft;
 }
 
 Outcome DraftFlags::Choose(const Model& model, Drafting* out) const {

@@ -23,7 +23,7 @@ int32_t ShowUpload(void* line, uint64_t done, uint64_t total) {
   return Interrupts::Pending();
 }
 
-constexpr std::string_view kGpus[] = {"vulkan", "cuda"};
+constexpr const char* kGpus[] = {"vulkan", "cuda"};
 constexpr char kDevices[] = "cpu, vulkan, vulkan:N, cuda, cuda:N, or auto";
 
 // Whether --device names what can be, one for each part of a model with commas; which of it this machine has
@@ -102,7 +102,8 @@ void EngineChoice::AddTo(Options& options) {
   options.Name(
       "--device", "NAME", &device,
       std::string(kDevices) +
-          ": the best that can be used; default: auto; of a model in parts one for each, with commas");
+          ": the best that can be used; default: auto; of a model in parts one for each, with commas",
+      {"cpu", kGpus[0], kGpus[1], "auto"});
   options.Number("--max-dispatch-ms", "X", 0, 1e6, &max_dispatch_ms,
                  "longest piece of work for a GPU; 0: no limit; default 200");
   AddOpeningTo(options);

@@ -96,10 +96,13 @@ void Options::Text(std::string names, std::string value, std::optional<std::stri
   };
 }
 
-void Options::Name(std::string names, std::string value, std::optional<std::string>* target,
-                   std::string help) {
+void Options::Name(std::string names, std::string value, std::optional<std::string>* target, std::string help,
+                   std::vector<std::string> words, bool or_file) {
   std::string shown = value;
-  Add(std::move(names), std::move(value), std::move(help)).set = [=](const std::string& text) -> std::string {
+  Option& option = Add(std::move(names), std::move(value), std::move(help));
+  option.words = std::move(words);
+  option.or_file = or_file;
+  option.set = [=](const std::string& text) -> std::string {
     if (text.empty()) return shown;
     *target = text;
     return "";
@@ -351,8 +354,8 @@ void Options::Describe(qrt::CommandPage* page) const {
     page->options.push_back({{}, place.name, false, place.help, place.words, ""});
   }
   for (const Option& option : options_) {
-    page->options.push_back(
-        {option.spellings, option.value, !option.bare.empty(), option.help, option.words, "Options"});
+    page->options.push_back({option.spellings, option.value, !option.bare.empty(), option.help, option.words,
+                             "Options", option.or_file});
   }
   page->options.push_back({{kHelpNames[0], kHelpNames[1]}, "", false, kHelpOfHelp, {}, "Options"});
   if (passed_ != nullptr) page->footer = std::string(kPassedForm) + ": " + passed_help_ + ".";

@@ -26,8 +26,10 @@ class Options {
   // Targets must outlive Parse. `names`: "-t, --threads". `help` may have several lines.
   void Flag(std::string names, bool* target, std::string help);
   void Text(std::string names, std::string value, std::optional<std::string>* target, std::string help);
-  // The same, of what has a name: not empty.
-  void Name(std::string names, std::string value, std::optional<std::string>* target, std::string help);
+  // The same, of what has a name: not empty. Shells offer `words`, and files where there are none of them or
+  // it may be one.
+  void Name(std::string names, std::string value, std::optional<std::string>* target, std::string help,
+            std::vector<std::string> words = {}, bool or_file = false);
   void Integer(std::string names, std::string value, int64_t low, int64_t high,
                std::optional<int64_t>* target, std::string help);
   // The same, or a word that stands for the number `meaning`.
@@ -70,7 +72,8 @@ class Options {
     std::vector<std::string> spellings;
     std::string value;               // name of the value; empty: a flag
     std::string bare;                // value when none is given; empty: one is needed
-    std::vector<std::string> words;  // all values there are; empty: others
+    std::vector<std::string> words;  // that shells offer; of Word all values there are
+    bool or_file = false;            // a value may be a file besides
     std::string help;
     std::function<std::string(const std::string&)> set;  // returns what was expected, empty when fine
     bool several = false;                                // may be given more than once

@@ -241,6 +241,8 @@ COMPLETED = {
             (("compile", "--traceable", "=", ""), {"off", "on", "all"}), (("compile", "--strict", "=", "of"), {"off"}), (("compile", "--traceable", "t3next-f-F32.g"), {"t3next-f-F32.gguf"})),
     "qrun": ((("be",), {"bench"}), (("t3next-f-F32.g",), {"t3next-f-F32.gguf"}), (("t3next-f-F32.gguf", "--tim"), {"--timing"}), (("--think", "o"), {"on", "off"}),
              (("--timing", "=", "j"), {"json"}), (("--timing", "t3next-f-F32.g"), {"t3next-f-F32.gguf"}), (("-f", "t3next-f-F32.g"), {"t3next-f-F32.gguf"}), (("chat", "-s"), {"-s", "-sys"}), (("bench", "--de"), {"--depth", "--device"}),
+             (("--draft", "o"), {"off"}), (("bench", "--draft", "=", "l"), {"lookup"}), (("--draft", "t3next-f-F32.g"), {"t3next-f-F32.gguf"}),
+             (("--device", ""), {"cpu", "cuda", "vulkan", "auto"}), (("check", "--device", "cpu,vu"), {"cpu,vulkan"}),
              (("bench", "--think"), set()), (("tokenize", "--sp"), {"--special"}), (("man", "--h"), {"--help"}), (("completion", "z"), {"zsh"})),
 }
 
