@@ -13,6 +13,7 @@
 #include "frontends/gguf/writer.h"
 #include "runtime/engine/sampler.h"
 #include "runtime/text/template_parser.h"
+#include "tests/unit/gguf/metadata_file.h"
 
 namespace qcc::compiler {
 namespace {
@@ -45,13 +46,7 @@ class TextDefaults : public testing::Test {
     gguf::Writer w;
     w.AddString("general.architecture", "qwen35");
     keys(w);
-    bytes_.clear();
-    const absl::Status written = w.WriteTo([](const auto&, const auto&) { return absl::OkStatus(); },
-                                           [this](std::span<const uint8_t> piece) {
-                                             bytes_.insert(bytes_.end(), piece.begin(), piece.end());
-                                             return absl::OkStatus();
-                                           });
-    EXPECT_TRUE(written.ok()) << written;
+    bytes_ = gguf::MetadataFile(w);
     auto file = gguf::File::Parse(bytes_, "test.gguf");
     EXPECT_TRUE(file.ok()) << file.status();
     file_ = *std::move(file);

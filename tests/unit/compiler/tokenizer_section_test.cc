@@ -10,6 +10,7 @@
 #include "frontends/base/error.h"
 #include "frontends/gguf/writer.h"
 #include "runtime/abi/tokenizer.h"
+#include "tests/unit/gguf/metadata_file.h"
 
 namespace qcc::compiler {
 namespace {
@@ -57,13 +58,7 @@ class TokenizerSectionTest : public testing::Test {
     if (!v.types.empty()) w.AddI32Array("tokenizer.ggml.token_type", v.types);
     w.AddStringArray("tokenizer.ggml.merges", v.merges);
     if (v.more) v.more(w);
-    bytes_.clear();
-    const absl::Status written = w.WriteTo([](const auto&, const auto&) { return absl::OkStatus(); },
-                                           [this](std::span<const uint8_t> piece) {
-                                             bytes_.insert(bytes_.end(), piece.begin(), piece.end());
-                                             return absl::OkStatus();
-                                           });
-    EXPECT_TRUE(written.ok()) << written;
+    bytes_ = gguf::MetadataFile(w);
     auto file = gguf::File::Parse(bytes_, "test.gguf");
     EXPECT_TRUE(file.ok()) << file.status();
     file_ = *std::move(file);
@@ -149,12 +144,7 @@ TEST_F(TokenizerSectionTest, Tables) {
 TEST_F(TokenizerSectionTest, NoTokenizerIsNoError) {
   gguf::Writer w;
   w.AddString("general.architecture", "qwen35");
-  const absl::Status written = w.WriteTo([](const auto&, const auto&) { return absl::OkStatus(); },
-                                         [this](std::span<const uint8_t> piece) {
-                                           bytes_.insert(bytes_.end(), piece.begin(), piece.end());
-                                           return absl::OkStatus();
-                                         });
-  ASSERT_TRUE(written.ok());
+  bytes_ = gguf::MetadataFile(w);
   auto file = gguf::File::Parse(bytes_, "test.gguf");
   ASSERT_TRUE(file.ok()) << file.status();
   auto section = BuildTokenizerSection(**file, 300);

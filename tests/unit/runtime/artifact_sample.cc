@@ -12,6 +12,7 @@
 #include "compiler/artifact/writer.h"
 #include "frontends/gguf/writer.h"
 #include "tests/unit/runtime/program_facts.h"
+#include "tests/unit/gguf/metadata_file.h"
 
 namespace qrt::testing {
 
@@ -59,13 +60,7 @@ std::vector<uint8_t> SampleTokenizer(uint8_t one, uint8_t other) {
   gguf.AddI32Array("tokenizer.ggml.token_type", types);
   gguf.AddStringArray("tokenizer.ggml.merges", merges);
   gguf.AddU32("tokenizer.ggml.eos_token_id", 264);
-  std::vector<uint8_t> bytes;
-  const absl::Status written = gguf.WriteTo([](const auto&, const auto&) { return absl::OkStatus(); },
-                                            [&bytes](std::span<const uint8_t> piece) {
-                                              bytes.insert(bytes.end(), piece.begin(), piece.end());
-                                              return absl::OkStatus();
-                                            });
-  EXPECT_TRUE(written.ok()) << written;
+  const std::vector<uint8_t> bytes = qcc::gguf::MetadataFile(gguf);
   auto file = qcc::gguf::File::Parse(bytes, "sample.gguf");
   if (!file.ok()) {
     ADD_FAILURE() << file.status();
