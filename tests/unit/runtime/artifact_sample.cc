@@ -11,8 +11,8 @@
 #include "compiler/artifact/tokenizer_section.h"
 #include "compiler/artifact/writer.h"
 #include "frontends/gguf/writer.h"
-#include "tests/unit/runtime/program_facts.h"
 #include "tests/unit/gguf/metadata_file.h"
+#include "tests/unit/runtime/program_facts.h"
 
 namespace qrt::testing {
 
