@@ -45,6 +45,10 @@ void addPlanPasses(mlir::OpPassManager& pm, const BuildPlanOptions& options = {}
                    layouts::Policy policy = layouts::X16Everywhere,
                    const std::optional<CutLayersOptions>& part = std::nullopt);
 
+// Verified plan -> verified plan of a CPU: qcc-replicate-rows and what follows from it. Where a plan is for
+// other targets, too, on a copy.
+void addCpuPlanPasses(mlir::OpPassManager& pm);
+
 }  // namespace qcc::passes
 
 #endif  // QCC_PASSES_PASSES_H_

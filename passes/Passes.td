@@ -122,6 +122,18 @@ def QuantizeActivations : Pass<"qcc-quantize-activations", "::mlir::ModuleOp"> {
   let options = [Option<"maxF32Rows", "max-f32-rows", "int64_t", "64", "linears with at most this many rows stay f32">];
 }
 
+def ReplicateRows : Pass<"qcc-replicate-rows", "::mlir::ModuleOp"> {
+  let summary = "on a CPU, every thread does for itself what one thread would do of a row";
+  let description = [{
+    Input: a verified plan. Of programs of one row, the dispatches that one thread would do while the others wait
+    (`norm`, `quantize`) become replicated: all threads do them, each into memory of its own, from which the
+    dispatches behind read. No other thread reads what they write, so that qcc-insert-barriers, which runs again
+    behind it, leaves out the barriers behind them: 4 of a layer's 9. A dispatch stays as it is where what it writes
+    is read in another block or ahead of it, or is large.
+  }];
+  let dependentDialects = ["::qcc::plan::PlanDialect"];
+}
+
 def SelectFunctions : Pass<"qcc-select-functions", "::mlir::ModuleOp"> {
   let summary = "keep the public functions that programs are wanted of, and those that take what they leave";
   let dependentDialects = ["::qcc::hir::HirDialect"];

@@ -67,11 +67,6 @@ absl::StatusOr<std::string> ExplainCode(std::string_view code);
 // The same of `qcc explain --json`: code, condition, help.
 absl::StatusOr<nlohmann::ordered_json> ExplainCodeJson(std::string_view code);
 
-// What `qcc --version` prints.
-std::string VersionText();
-// The same with --json: program, version, llvm, commit (null: built outside a repository), targets.
-void PrintVersionJson();
-
 // What `qcc targets --json` prints: cpu and gpu, each an array with the values and what they need.
 nlohmann::ordered_json TargetsJson();
 

@@ -10,11 +10,8 @@
 #include "codegen/cpu/kernels/isa.h"
 #include "codegen/gpu/kernels/profiles.h"
 #include "compiler/driver/commands.h"
-#include "compiler/pipeline/pipeline.h"
-#include "compiler/targets/targets.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
-#include "runtime/base/build_commit.h"
 
 namespace qcc::compiler {
 namespace {
@@ -67,24 +64,6 @@ absl::StatusOr<nlohmann::ordered_json> ExplainCodeJson(std::string_view code) {
   absl::StatusOr<CodePage> page = FindPage(code);
   if (!page.ok()) return page.status();
   return nlohmann::ordered_json{{"code", page->code}, {"condition", page->condition}, {"help", page->help}};
-}
-
-void PrintVersionJson() {
-  using nlohmann::ordered_json;
-  const std::string commit = qrt::kBuildCommit;
-  ordered_json targets = ordered_json::array();
-  for (const TargetInfo& target : Targets()) targets.push_back(std::string(target.name));
-  PrintJson({{"program", "qcc"},
-             {"version", ReleaseVersion()},
-             {"llvm", LlvmVersion()},
-             {"commit", commit.empty() ? ordered_json() : ordered_json(commit)},
-             {"targets", targets}});
-}
-
-std::string VersionText() {
-  std::string text = Concat(CompilerVersion(), " (", qrt::BuildCommitText(), "), targets:");
-  for (const TargetInfo& target : Targets()) text += " " + std::string(target.name);
-  return text;
 }
 
 nlohmann::ordered_json TargetsJson() {

@@ -16,6 +16,7 @@
 #include <ctime>
 #include <exception>
 #include <new>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <system_error>
@@ -25,7 +26,11 @@
 #include "compiler/driver/command_line.h"
 #include "compiler/driver/commands.h"
 #include "compiler/driver/ending.h"
+#include "compiler/pipeline/pipeline.h"
+#include "compiler/targets/targets.h"
 #include "frontends/base/error.h"
+#include "frontends/base/text.h"
+#include "runtime/base/build_commit.h"
 #include "runtime/base/nearest_name.h"
 #include "runtime/base/standard_streams.h"
 
@@ -146,6 +151,26 @@ absl::Status UsageError(const CLI::App& app, const CLI::ParseError& error) {
   }
   return MakeError("Q0101", what, "",
                    (nearest.empty() ? "" : "did you mean " + nearest + "? ") + command + " --help");
+}
+
+// What `qcc --version --json` prints; the commit is null where it was built outside a repository.
+void PrintVersionJson() {
+  using nlohmann::ordered_json;
+  const std::string commit = qrt::kBuildCommit;
+  ordered_json targets = ordered_json::array();
+  for (const TargetInfo& target : Targets()) targets.push_back(std::string(target.name));
+  PrintJson({{"program", "qcc"},
+             {"version", ReleaseVersion()},
+             {"llvm", LlvmVersion()},
+             {"commit", commit.empty() ? ordered_json() : ordered_json(commit)},
+             {"targets", targets}});
+}
+
+// The same for people.
+std::string VersionText() {
+  std::string text = Concat(CompilerVersion(), " (", qrt::BuildCommitText(), "), targets:");
+  for (const TargetInfo& target : Targets()) text += " " + std::string(target.name);
+  return text;
 }
 
 int Main(int argc, char** argv) {

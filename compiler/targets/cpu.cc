@@ -11,6 +11,8 @@
 #include "compiler/targets/code_error.h"
 #include "compiler/targets/targets.h"
 #include "llvm/Support/raw_ostream.h"
+#include "mlir/Pass/PassManager.h"
+#include "passes/Passes.h"
 
 namespace qcc::compiler {
 namespace {
@@ -38,7 +40,12 @@ std::vector<LinkedKernel> KernelsOf(const cpu::LoweredPrograms& lowered,
 
 absl::StatusOr<TargetCode> GenerateCpu(const TargetRequest& request) {
   const PipelineOptions& options = request.options;
-  auto lowered = cpu::lowerToLlvm(request.plan);
+  mlir::ModuleOp shared = request.plan;
+  mlir::OwningOpRef<mlir::ModuleOp> plan = shared.clone();
+  mlir::PassManager pm(plan->getContext());
+  passes::addCpuPlanPasses(pm);
+  if (mlir::failed(pm.run(*plan))) return request.diagnostics.ToStatus("Q3004", "generate code");
+  auto lowered = cpu::lowerToLlvm(*plan);
   if (mlir::failed(lowered)) return request.diagnostics.ToStatus("Q3004", "generate code");
   cpu::BlobRequest blob{
       *lowered->module,

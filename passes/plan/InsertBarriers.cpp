@@ -8,7 +8,8 @@ namespace qcc::passes {
 namespace {
 using namespace mlir;
 
-// Bytes that a dispatch touches. The weight section is only read and left out.
+// Bytes that a dispatch touches. The weight section is only read and left out, what a thread has for itself
+// touches no other.
 struct Touch {
   plan::Space space;
   int64_t begin, end;
@@ -27,7 +28,7 @@ bool conflict(const Touches& a, const Touches& b) {
 Touches touchesOf(plan::DispatchOp op) {
   Touches touches;
   for (auto ref : op.getBindings().getAsRange<plan::RefAttr>())
-    if (ref.getSpace() != plan::Space::Weights)
+    if (ref.getSpace() != plan::Space::Weights && ref.getSpace() != plan::Space::Thread)
       touches.push_back({ref.getSpace(), ref.getOffset(), ref.getOffset() + ref.getBytes(),
                          ref.getAccess() != plan::Access::Read});
   return touches;

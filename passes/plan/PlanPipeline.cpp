@@ -12,4 +12,10 @@ void addPlanPasses(mlir::OpPassManager& pm, const BuildPlanOptions& options, lay
   pm.addPass(createVerifyPlan());
 }
 
+void addCpuPlanPasses(mlir::OpPassManager& pm) {
+  pm.addPass(createReplicateRows());
+  pm.addPass(createInsertBarriers());
+  pm.addPass(createVerifyPlan());
+}
+
 }  // namespace qcc::passes

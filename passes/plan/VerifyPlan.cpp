@@ -134,6 +134,7 @@ struct Run {
   plan::ProgramOp program;
   plan::CallOp call;  // the layer that is running, or null
   ArenaBytes arena;
+  ArenaBytes thread;           // of every thread: all do the same
   SmallVector<Touch> pending;  // since the last barrier
   // Of the dispatches that write logits: whether of chosen rows or of all.
   bool wroteChosen = false, wroteAll = false;
@@ -323,7 +324,7 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
       if (run.call && ref.getSpace() == plan::Space::KV) base = run.call.getKv();
       int64_t begin = ref.getOffset() + base, end = begin + ref.getBytes();
       if (failed(checkPlace(run, op, roleName, ref, begin))) return failure();
-      if (ref.getSpace() != plan::Space::Weights)
+      if (ref.getSpace() != plan::Space::Weights && ref.getSpace() != plan::Space::Thread)
         touches.push_back({ref.getSpace(), begin, end, ref.getAccess() != plan::Access::Read, op});
     }
     if (failed(checkOrder(run, op, touches))) return failure();
@@ -342,6 +343,9 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
       case plan::Space::Arena:
         if (end > static_cast<int64_t>(run.program.getArenaBytes()))
           return outside("lies outside the arena of " + Twine(run.program.getArenaBytes()) + " bytes");
+        if (begin % plan::kAlignment != 0) return outside("is not aligned to " + Twine(plan::kAlignment));
+        return success();
+      case plan::Space::Thread:
         if (begin % plan::kAlignment != 0) return outside("is not aligned to " + Twine(plan::kAlignment));
         return success();
       case plan::Space::Logits:
@@ -433,19 +437,23 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
   LogicalResult checkValues(Run& run, plan::DispatchOp op, SmallVector<LiveIn>& liveIns) {
     for (bool writes : {false, true}) {
       for (auto [i, ref] : llvm::enumerate(op.getBindings().getAsRange<plan::RefAttr>())) {
-        if (ref.getSpace() != plan::Space::Arena) continue;
+        const bool ofThread = ref.getSpace() == plan::Space::Thread;
+        if (ref.getSpace() != plan::Space::Arena && !ofThread) continue;
         if (!op.getBuffers())
-          return run.error(op) << "'" << op.getFamily() << "' does not name its arena buffers";
+          return run.error(op) << "'" << op.getFamily() << "' does not name its "
+                               << stringifySpace(ref.getSpace()) << " buffers";
+        ArenaBytes& memory = ofThread ? run.thread : run.arena;
         auto value = cast<StringAttr>((*op.getBuffers())[i]);
         int64_t begin = ref.getOffset(), end = begin + ref.getBytes();
         if (writes) {
-          if (ref.getAccess() != plan::Access::Read) run.arena.write(begin, end, value);
+          if (ref.getAccess() != plan::Access::Read) memory.write(begin, end, value);
           continue;
         }
         if (ref.getAccess() == plan::Access::Write) continue;
-        auto other = run.arena.firstOther(begin, end, value);
+        auto other = memory.firstOther(begin, end, value);
         if (!other) continue;
-        bool whole = !other->second && other->first == begin && ref.getAccess() == plan::Access::Read;
+        bool whole =
+            !ofThread && !other->second && other->first == begin && ref.getAccess() == plan::Access::Read;
         if (whole && begin == 0 && run.program.getGiven() &&
             end == 4 * static_cast<int64_t>(run.program.getRows() * *run.program.getGiven())) {
           run.arena.write(begin, end, value);
@@ -457,8 +465,9 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
           run.arena.write(begin, end, value);
           continue;
         }
-        return run.error(op) << "'" << op.getFamily() << "' reads '" << value.getValue() << "' at arena "
-                             << range(begin, end) << ", but byte " << other->first << " holds "
+        return run.error(op) << "'" << op.getFamily() << "' reads '" << value.getValue() << "' at "
+                             << stringifySpace(ref.getSpace()) << " " << range(begin, end) << ", but byte "
+                             << other->first << " holds "
                              << (other->second ? "'" + other->second.str() + "'"
                                                : std::string("nothing yet"));
       }

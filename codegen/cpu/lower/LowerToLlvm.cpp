@@ -8,6 +8,7 @@
 
 #include "codegen/cpu/lower/KernelCall.h"
 #include "codegen/cpu/lower/KernelSignature.h"
+#include "dialects/layouts/layouts.h"
 #include "dialects/plan/PlanSummary.h"
 #include "llvm/ADT/StringMap.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -109,6 +110,7 @@ class Lowering {
     LoweredPrograms result;
     result.module = ModuleOp::create(plan.getLoc());
     out = *result.module;
+    threadBytes = threadBytesOf(plan);
     for (auto program : plan.getOps<plan::ProgramOp>()) {
       if (failed(lowerProgram(program))) return failure();
       result.entries.push_back(stepName(program));
@@ -116,7 +118,7 @@ class Lowering {
     }
     result.kernels = std::move(kernels);
     result.stages = std::move(stages);
-    result.scratch = scratch;
+    result.scratch = {layouts::AlignUp(scratch.thread, plan::kAlignment) + threadBytes, scratch.shared};
     return result;
   }
 
@@ -130,6 +132,16 @@ class Lowering {
   // The argument of a specialised kernel behind the step's, the thread and how many threads there are;
   // bindings follow.
   static constexpr unsigned kTicketArg = 3;
+
+  // Of what threads keep for themselves.
+  static int64_t threadBytesOf(ModuleOp plan) {
+    int64_t end = 0;
+    plan.walk([&](plan::DispatchOp op) {
+      for (auto ref : op.getBindings().getAsRange<plan::RefAttr>())
+        if (ref.getSpace() == plan::Space::Thread) end = std::max(end, ref.getOffset() + ref.getBytes());
+    });
+    return layouts::AlignUp(end, plan::kAlignment);
+  }
 
   static std::string stepName(plan::ProgramOp program) { return ("step_" + program.getSymName()).str(); }
 
@@ -185,7 +197,8 @@ class Lowering {
         for (const KernelCall& call : *calls) {
           const bool first = &call == calls->begin();
           if (!first) pass();
-          lowerKernel(dispatch, call, first ? plan::weightBytesOf(dispatch) : 0, scope, tickets.take());
+          const int64_t ticket = dispatch.getReplicated() ? -1 : tickets.take();
+          lowerKernel(dispatch, call, first ? plan::weightBytesOf(dispatch) : 0, scope, ticket);
         }
       } else if (isa<plan::BarrierOp>(op)) {
         use.passBarrier();
@@ -270,6 +283,9 @@ class Lowering {
         return sum(scope.stateBase, ref.offset);
       case plan::Space::KV:
         return sum(scope.kvBase, ref.offset);
+      case plan::Space::Thread:  // at the end of its scratch, which kernels use from the beginning
+        return at(threadScratch(scope.args, LLVM::AddOp::create(b, loc, scope.thread, constant(1))),
+                  constant(ref.offset - threadBytes));
     }
     llvm_unreachable("all spaces are listed");
   }
@@ -292,9 +308,11 @@ class Lowering {
   }
 
   // The function that runs one kernel specification: constants folded in, on shares of the work items while
-  // there are any. Dispatches with the same specification, in any block or program, call the same function.
+  // there are any, or, replicated, on all of them. Dispatches with the same specification, in any block or
+  // program, call the same function.
   LLVM::LLVMFuncOp specialization(plan::DispatchOp op, const KernelCall& call, ArrayRef<Type> types) {
-    std::string key = specKey(call, types);
+    const bool replicated = op.getReplicated();
+    std::string key = specKey(call, types, replicated);
     auto [it, fresh] = specs.try_emplace(key, LLVM::LLVMFuncOp());
     if (!fresh) return it->second;
     const std::string hash =
@@ -313,6 +331,12 @@ class Lowering {
     Value rows = rowCount(call.rows, args);
     Value items = call.items ? constant(call.items)
                              : LLVM::MulOp::create(b, loc, rows, constant(call.itemsPerRow)).getResult();
+    if (replicated) {
+      Value kernelArgs = memory(call.argsBytes);
+      callKernel(call, kernelArgs, fieldValues(call, func, rows, constant(0), items));
+      LLVM::ReturnOp::create(b, loc, ValueRange{});
+      return func;
+    }
     Value range = memory(16), kernelArgs = memory(call.argsBytes);
     // do { qk_share(..., round, range) or leave; kernel(range); ++round }
     Block* entry = b.getInsertionBlock();
@@ -332,10 +356,7 @@ class Lowering {
     Value some = LLVM::ICmpOp::create(b, loc, LLVM::ICmpPredicate::ne, more, constant(0));
     LLVM::CondBrOp::create(b, loc, some, work, ValueRange{}, done, ValueRange{});
     b.setInsertionPointToEnd(work);
-    Value begin = field(range, 0, i64), end = field(range, 8, i64);
-    SmallVector<Value> values;
-    for (const KernelField& f : call.fields) values.push_back(fieldValue(f, func, rows, begin, end));
-    callKernel(call, kernelArgs, values);
+    callKernel(call, kernelArgs, fieldValues(call, func, rows, field(range, 0, i64), field(range, 8, i64)));
     LLVM::BrOp::create(b, loc, ValueRange{LLVM::AddOp::create(b, loc, round, constant(1))}, next);
     b.setInsertionPointToEnd(done);
     LLVM::ReturnOp::create(b, loc, ValueRange{});
@@ -381,6 +402,13 @@ class Lowering {
     Value stride = field(args, offsetof(qrt_step_args, scratch_stride), i64);
     return at(field(args, offsetof(qrt_step_args, scratch), ptr),
               LLVM::MulOp::create(b, loc, thread, stride));
+  }
+
+  SmallVector<Value> fieldValues(const KernelCall& call, LLVM::LLVMFuncOp func, Value rows, Value begin,
+                                 Value end) {
+    SmallVector<Value> values;
+    for (const KernelField& f : call.fields) values.push_back(fieldValue(f, func, rows, begin, end));
+    return values;
   }
 
   Value fieldValue(const KernelField& f, LLVM::LLVMFuncOp func, Value rows, Value begin, Value end) {
@@ -438,11 +466,12 @@ class Lowering {
         os << "rows of logits";
         break;
     }
+    if (op.getReplicated()) os << ", by every thread";
     return text;
   }
 
-  static std::string specKey(const KernelCall& call, ArrayRef<Type> types) {
-    std::string key;
+  static std::string specKey(const KernelCall& call, ArrayRef<Type> types, bool replicated) {
+    std::string key = replicated ? "replicated " : "";
     llvm::raw_string_ostream os(key);
     os << call.symbol << '/' << static_cast<int>(call.rows) << '/' << call.items << '/' << call.itemsPerRow;
     for (const KernelField& f : call.fields)
@@ -461,8 +490,9 @@ class Lowering {
   std::vector<SpecializedKernel> kernels;
   llvm::StringMap<size_t> kernelPlaces;  // by function
   std::vector<ProgramStage> stages;
-  size_t programs = 0;  // that are lowered
-  ScratchBytes scratch;
+  size_t programs = 0;      // that are lowered
+  ScratchBytes scratch;     // of kernels
+  int64_t threadBytes = 0;  // behind it, of each thread
 };
 
 }  // namespace

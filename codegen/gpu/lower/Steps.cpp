@@ -51,6 +51,8 @@ Arg bind(const plan::Ref& ref, const Bases& bases) {
       return Number(at(bases.state));
     case plan::Space::KV:
       return Number(at(bases.kv));
+    case plan::Space::Thread:
+      break;  // plans of CPUs alone have it
   }
   llvm_unreachable("all spaces are listed");
 }

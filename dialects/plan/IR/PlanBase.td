@@ -20,7 +20,8 @@ def Plan_Space : I32EnumAttr<"Space", "address space of a reference", [
     I32EnumAttrCase<"Arena", 1, "arena">,       // scratch of one program; offsets are final
     I32EnumAttrCase<"State", 2, "state">,       // recurrent and conv state of one sequence; in a block relative
     I32EnumAttrCase<"KV", 3, "kv">,             // per-token offset into a sequence's KV; in a block relative
-    I32EnumAttrCase<"Logits", 4, "logits">      // the caller's output rows
+    I32EnumAttrCase<"Logits", 4, "logits">,     // the caller's output rows
+    I32EnumAttrCase<"Thread", 5, "thread">      // memory of each thread of a CPU, which it alone sees; offsets are final
   ]> { let cppNamespace = "::qcc::plan"; let genSpecializedAttr = 0; }
 
 // Numbered as in runtime/abi/terms.h.

@@ -26,12 +26,17 @@ LogicalResult verifyPlaced(Operation* op, int64_t offset, int64_t bytes) {
 // first.
 LogicalResult verifyBinding(DispatchOp op, const Role& role, RefAttr ref, int64_t& rows) {
   StringRef name = role.name;
-  if (ref.getSpace() != role.space && !(role.mayBeLogits && ref.getSpace() == Space::Logits))
+  const bool ofThread = role.space == Space::Arena && ref.getSpace() == Space::Thread;
+  if (ref.getSpace() != role.space && !ofThread && !(role.mayBeLogits && ref.getSpace() == Space::Logits))
     return op.emitOpError() << "role '" << name << "' must be in space " << stringifySpace(role.space)
                             << ", found " << stringifySpace(ref.getSpace());
   if (ref.getAccess() != role.access)
     return op.emitOpError() << "role '" << name << "' must be " << stringifyAccess(role.access) << ", found "
                             << stringifyAccess(ref.getAccess());
+  if (ref.getAccess() != Access::Read && ofThread != op.getReplicated())
+    return op.emitOpError() << "role '" << name << "' is written to " << stringifySpace(ref.getSpace())
+                            << (ofThread ? ", which only a replicated dispatch does"
+                                         : ", though each thread writes what a replicated dispatch does");
   int64_t unit = role.bytes;
   if (unit <= 0)  // less than a block of the format
     return op.emitOpError() << "role '" << name << "' comes to " << unit

@@ -96,9 +96,10 @@ def Plan_DispatchOp : Plan_Op<"dispatch", [ParentOneOf<["BlockOp", "ProgramOp"]>
     and roles: dialects/plan/kernel_families.md. Every target lowers the same families or names the one it lacks.
     `buffers` names the value behind each arena binding ("" for the other spaces): what the plan verifier proves is
     that every read finds the bytes of the value it names. Codegen has no use for it.
+    `replicated` (on a CPU): every thread does all of it, into memory of its own.
   }];
   let arguments = (ins StrAttr:$family, DictionaryAttr:$spec, StrArrayAttr:$roles, ArrayAttr:$bindings,
-                       OptionalAttr<StrArrayAttr>:$buffers);
+                       OptionalAttr<StrArrayAttr>:$buffers, UnitAttr:$replicated);
   let assemblyFormat = "$family $spec $roles $bindings attr-dict";
   let hasVerifier = 1;
 }

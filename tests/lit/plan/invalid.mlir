@@ -323,3 +323,24 @@ plan.block @b weights 0 state 0 kv 0 {
   // expected-error @below {{role 'b' has 16384 bytes per row and 1125899906842625 rows, found 16384}}
   plan.dispatch "concat" {a_cols = 1024 : i64, b_cols = 4096 : i64} ["a", "b", "out"] [#plan.ref<arena, 0, 4611686018427392000, read>, #plan.ref<arena, 0, 16384, read>, #plan.ref<arena, 0, 64, write>]
 }
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{role 'out_q' is written to thread, which only a replicated dispatch does}}
+  plan.dispatch "quantize" {cols = 32 : i64} ["x", "out_q"] [#plan.ref<arena, 0, 128, read>, #plan.ref<thread, 0, 64, write>]
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{role 'out_q' is written to arena, though each thread writes what a replicated dispatch does}}
+  plan.dispatch "quantize" {cols = 32 : i64} ["x", "out_q"] [#plan.ref<arena, 0, 128, read>, #plan.ref<arena, 128, 64, write>] {replicated}
+}
+
+// -----
+
+plan.block @b weights 0 state 0 kv 0 {
+  // expected-error @below {{role 'x' must be in space arena, found weights}}
+  plan.dispatch "quantize" {cols = 32 : i64} ["x", "out_q"] [#plan.ref<weights, 0, 128, read>, #plan.ref<arena, 128, 64, write>]
+}

@@ -172,6 +172,37 @@ TEST_F(CpuLower, AttentionOfFewRowsIsInParts) {
                                       "attention", "attention"}));
 }
 
+// What every thread does for itself has nobody to share with, and lies behind what kernels take of the
+// thread's scratch.
+TEST_F(CpuLower, ReplicatedRowsLieInTheThreadsScratch) {
+  module = mlir::parseSourceString<mlir::ModuleOp>(R"(
+plan.program @decode_1 tokens gives chosen_logits rows 1 arena 256 {
+  plan.dispatch "quantize" {cols = 32 : i64} ["x", "out_q"] [#plan.ref<arena, 0, 128, read>, #plan.ref<thread, 64, 64, write>] {replicated}
+  plan.dispatch "linear" {epilogue = "store", format = "q8_0", k = 32 : i64, n = 32 : i64, numerics = "int8", rows = "out_rows"} ["xq", "w", "y"] [#plan.ref<thread, 64, 64, read>, #plan.ref<weights, 0, 1088, read>, #plan.ref<arena, 128, 128, write>]
+}
+plan.program @decode_2 tokens gives chosen_logits rows 2 arena 512 {
+  plan.dispatch "quantize" {cols = 32 : i64} ["x", "out_q"] [#plan.ref<arena, 0, 256, read>, #plan.ref<arena, 256, 128, write>]
+}
+)",
+                                                   &context);
+  ASSERT_TRUE(module);
+  auto lowered = lowerToLlvm(*module);
+  ASSERT_TRUE(mlir::succeeded(lowered));
+  const int64_t kernels =
+      LinearScratch::Bytes(description(Format::Q8_0).plain, 32, plan::termsOf(plan::Numerics::Int8));
+  EXPECT_EQ(lowered->scratch.thread, layouts::AlignUp(kernels, 64) + 128);
+  EXPECT_EQ(StagesOf(*lowered), (std::vector<std::string>{"quantize", "linear", "quantize"}));
+  std::vector<bool> shares;
+  for (const SpecializedKernel& kernel : lowered->kernels) {
+    bool calls = false;
+    lowered->module->lookupSymbol(kernel.function)->walk([&](mlir::LLVM::CallOp call) {
+      calls |= call.getCallee() == "qk_share";
+    });
+    shares.push_back(calls);
+  }
+  EXPECT_EQ(shares, (std::vector<bool>{false, true, true})) << "quantize for itself, linear, quantize";
+}
+
 // Large arrays lie in the thread's scratch, whose size the code says; what is left on the stack is little at
 // every level (emitBlobs refuses more), also of the largest shapes that the kernels take.
 TEST_F(CpuLower, TheLargestShapesKeepToTheStack) {

@@ -451,3 +451,26 @@ plan.program @p tokens leaves "trunk" rows 1 arena 256 {
   // expected-error @below {{in program 'p': 'select_rows' is for programs that take rows of another}}
   plan.dispatch "select_rows" {cols = 32 : i64} ["x", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "s"]}
 }
+
+// -----
+
+// What threads keep for themselves is followed like the arena, and needs no barrier.
+plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
+plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
+plan.program @decode_1 tokens leaves "trunk" gives chosen_logits rows 1 arena 128 {
+  plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 128, write>] {buffers = ["", "x"]}
+  plan.barrier
+  plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "out_rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 4096, 128, read>, #plan.ref<thread, 0, 128, write>] {buffers = ["x", "", "n"], replicated}
+  plan.dispatch "linear" {epilogue = "store", format = "f32", k = 32 : i64, n = 32 : i64, numerics = "f32", rows = "out_rows"} ["x", "w", "y"] [#plan.ref<thread, 0, 128, read>, #plan.ref<weights, 0, 4096, read>, #plan.ref<logits, 0, 128, write>] {buffers = ["n", "", ""]}
+  plan.barrier
+  // expected-error @below {{in program 'decode_1': 'linear' reads 'm' at thread [0, 128), but byte 0 holds 'n'}}
+  plan.dispatch "linear" {epilogue = "store", format = "f32", k = 32 : i64, n = 32 : i64, numerics = "f32", rows = "out_rows"} ["x", "w", "y"] [#plan.ref<thread, 0, 128, read>, #plan.ref<weights, 0, 4096, read>, #plan.ref<logits, 0, 128, write>] {buffers = ["m", "", ""]}
+}
+
+// -----
+
+plan.weight @norm ["n"] "f32" f32 1 x 32 at 0 size 128
+plan.program @p given 32 leaves "trunk" rows 1 arena 128 {
+  // expected-error @below {{in program 'p': role 'out' of 'norm': thread [32, 160) is not aligned to 64}}
+  plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 0, 128, read>, #plan.ref<thread, 32, 128, write>] {buffers = ["x", "", "n"], replicated}
+}
