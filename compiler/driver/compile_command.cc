@@ -39,6 +39,21 @@ absl::Status WithoutCacheToo(const absl::Status& status) {
                    Concat(parts.help, ", or do without with --no-cache"));
 }
 
+// The folders are made ahead of the output, which then could not take its name.
+absl::Status CheckIsNoFolder(const PipelineOptions& options) {
+  const auto place = [](const std::string& path) {
+    return std::filesystem::absolute(path).lexically_normal().string();
+  };
+  for (const auto& [option, folder] : {std::pair("--dump-ir", &options.dump_ir),
+                                       {"--dump-kernels", &options.dump_kernels},
+                                       {"--cache-dir", &options.cache_dir}}) {
+    if (folder->empty() || place(*folder) != place(options.output)) continue;
+    return MakeError("Q0103", Concat("the output is the folder of ", option), options.output,
+                     "choose another path for one of them");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunCompile(const CompileArguments& arguments, const Cli& cli) {
   absl::StatusOr<PipelineOptions> options = arguments.Read(arguments.Given(), cli);
   if (!options.ok()) return options.status();
@@ -48,6 +63,7 @@ absl::Status RunCompile(const CompileArguments& arguments, const Cli& cli) {
     const uint64_t bytes =
         stat(options->input.c_str(), &input) == 0 ? static_cast<uint64_t>(input.st_size) : 0;
     if (absl::Status s = CheckNotAStream(options->output); !s.ok()) return s;
+    if (absl::Status s = CheckIsNoFolder(*options); !s.ok()) return s;
     for (const std::string& input : {options->input, options->mtp}) {
       if (absl::Status s = CheckOutput(options->output, input, bytes); !s.ok()) return s;
     }

@@ -19,6 +19,7 @@ namespace {
 using option_values::CheckDraft;
 using option_values::CheckFunctions;
 using option_values::CheckParts;
+using option_values::CheckTraceable;
 using option_values::Contains;
 using option_values::Joined;
 using option_values::NotChosen;
@@ -465,6 +466,7 @@ absl::StatusOr<PipelineOptions> ReadCompileOptions(const std::string& input, con
   if (absl::Status s = CheckParts(options); !s.ok()) return s;
   if (absl::Status s = CheckFunctions(options); !s.ok()) return s;
   if (absl::Status s = CheckDraft(options); !s.ok()) return s;
+  if (absl::Status s = CheckTraceable(options); !s.ok()) return s;
   return options;
 }
 

@@ -120,6 +120,14 @@ absl::Status CheckParts(const PipelineOptions& options) {
                    FindCompileOption("functions")->Flag(), "add trunk, or leave out one of them");
 }
 
+absl::Status CheckTraceable(const PipelineOptions& options) {
+  if (!options.traced() || options.functions.empty() || Contains(options.functions, models::kTrunkFunction)) {
+    return absl::OkStatus();
+  }
+  return MakeError("Q0102", "--traceable shows what the trunk's layers make, and it is not among them",
+                   FindCompileOption("functions")->Flag(), "add trunk, or leave out one of them");
+}
+
 absl::Status CheckDraft(PipelineOptions& options) {
   if (!options.draft) return absl::OkStatus();
   const struct {

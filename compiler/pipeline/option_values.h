@@ -131,6 +131,7 @@ absl::Status ReadLayers(const CompileOption& option, const Values& values, Pipel
 std::string WriteLayers(const CompileOption&, const PipelineOptions& options);
 // What a model in parts cannot have yet.
 absl::Status CheckParts(const PipelineOptions& options);
+absl::Status CheckTraceable(const PipelineOptions& options);
 // A model in parts, and one whose layers are traced, has the trunk alone unless more is asked for. A block of
 // a file of its own is there to be used.
 absl::Status CheckFunctions(PipelineOptions& options);

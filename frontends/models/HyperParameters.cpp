@@ -88,6 +88,7 @@ void readSchedule(Metadata& metadata, HyperParameters& hp) {
   const std::vector<bool> flags =
       metadata.optionalFlags("attention.recurrent_layers", hp.blocks, hp.trunkBlocks());
   if (!metadata.ok()) return;
+  if (flags.empty()) metadata.warnOfDefault("full_attention_interval", interval);
   for (int64_t i = 0; i < hp.trunkBlocks(); ++i)
     hp.recurrent[i] = flags.empty() ? (i + 1) % interval != 0 : static_cast<bool>(flags[i]);
   for (size_t i = hp.trunkBlocks(); i < flags.size(); ++i)
@@ -180,6 +181,7 @@ absl::StatusOr<HyperParameters> readHyperParameters(Metadata& metadata, const Fa
   hp.blocks = metadata.requiredInt("block_count", kBlocks);
   hp.embedding = metadata.requiredInt("embedding_length");
   hp.contextLength = metadata.optionalInt("context_length", 4096);
+  metadata.warnOfDefault("context_length", hp.contextLength);
   const double eps = metadata.requiredFloat("attention.layer_norm_rms_epsilon");
   hp.eps = static_cast<float>(eps);
   if (metadata.ok() && !(hp.eps > 0 && std::isfinite(hp.eps)))

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "frontends/gguf/gguf.h"
 
 namespace qcc::models {
@@ -70,6 +71,11 @@ class Metadata {
   void fail(const absl::Status& status);
   // Records what the file leaves open or says twice, and how it was taken: one sentence.
   void warn(std::string sentence) { warnings_.push_back(std::move(sentence)); }
+  // Where the key is missing, and what stands in decides what the model computes.
+  template <class T>
+  void warnOfDefault(std::string_view suffix, T taken) {
+    if (!has(suffix)) warn(absl::StrCat("key ", key(suffix), " is missing; ", taken, " is taken"));
+  }
   // Warns of the architecture's keys that nothing has asked for.
   void warnOfUnread();
   const std::vector<std::string>& warnings() const { return warnings_; }

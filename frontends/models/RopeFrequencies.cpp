@@ -43,6 +43,7 @@ RopeFrequencies readRopeFrequencies(Metadata& metadata, int64_t dims, double def
     return fallback;
   };
   const double base = positive("rope.freq_base", defaultBase);
+  metadata.warnOfDefault("rope.freq_base", base);
   if (base <= 1)
     metadata.fail("Q2003", "rope.freq_base",
                   absl::StrCat(metadata.key("rope.freq_base"), " is ", base, ", expected more than 1"));

@@ -133,25 +133,8 @@ void Remember(qrt_generator& generator, std::span<const int32_t> prompt, const E
   if (generator.answer.tokens != 0) {
     sequence = generator.generator.Tokens();
     if (endings.EndsAt(tokenizer, sequence.back())) sequence.pop_back();
-    // Those that ended nothing: the template ends the turn.
-    while (sequence.size() > prompt.size() && tokenizer.IsControl(sequence.back()) &&
-           tokenizer.IsEog(sequence.back())) {
-      sequence.pop_back();
-    }
   }
   generator.conversation.Answered(generator.answer.text, std::move(sequence));
-}
-
-// The tokens of a conversation up to the end of its last answer: the last of them may be what ended it.
-std::vector<int32_t> WithoutEnd(std::span<const int32_t> tokens, const text::Chat& chat,
-                                const text::Tokenizer& tokenizer) {
-  std::vector<int32_t> sequence(tokens.begin(), tokens.end());
-  if (sequence.empty() || chat.turns.empty() || !chat.turns.back().content.is_string()) return sequence;
-  const std::string& said = chat.turns.back().content.as_string();
-  const bool is_said =
-      tokenizer.IsControl(sequence.back()) || said.ends_with(tokenizer.TokenBytes(sequence.back()));
-  if (tokenizer.IsEog(sequence.back()) || !is_said) sequence.pop_back();
-  return sequence;
 }
 
 Status Generate(qrt_generator* generator, std::span<const int32_t> prompt, uint64_t keep,
@@ -270,7 +253,7 @@ qrt_status qrt_generator_resume(qrt_generator* generator, const int32_t* tokens,
     if (message_count != 0) {
       qrt::text::Chat read;
       QRT_RETURN_IF_ERROR(qrt::capi::ReadChat(*generator->text.get(), messages, message_count, chat, &read));
-      QRT_RETURN_IF_ERROR(conversation.Load(read, qrt::capi::WithoutEnd({tokens, count}, read, tokenizer)));
+      QRT_RETURN_IF_ERROR(conversation.Load(read, {tokens, tokens + count}));
     }
     QRT_RETURN_IF_ERROR(generator->generator.Resume({tokens, count}, chosen));
     const std::vector<int32_t>& asked = generator->asked;

@@ -9,6 +9,9 @@ namespace {
 
 using Tokens = std::vector<int32_t>;
 
+// Of a stop text, which is a few words; each costs a look at the whole answer.
+constexpr size_t kMostStopTokens = 64;
+
 bool StartsWith(const Tokens& tokens, const Tokens& prefix) {
   return prefix.size() <= tokens.size() && std::equal(prefix.begin(), prefix.end(), tokens.begin());
 }
@@ -101,11 +104,31 @@ Status Conversation::Make(Chat& chat, Prompt* out) {
   return Status();
 }
 
+void Conversation::DropTurnEnds(size_t begin, Tokens* sequence) const {
+  while (sequence->size() > begin && tokenizer_->IsControl(sequence->back()) &&
+         tokenizer_->IsEog(sequence->back())) {
+    sequence->pop_back();
+  }
+}
+
 void Conversation::Answered(std::string text, Tokens sequence) {
-  past_ = next_;
-  past_.answer = std::move(text);
-  // The session must hold the answer that is in the conversation, and no more (of a stop text, say).
-  if (SaidBehind(sequence, past_.prompt) == past_.answer) past_.sequence = std::move(sequence);
+  Past past = next_;
+  past.answer = std::move(text);
+  DropTurnEnds(past.prompt, &sequence);
+  // What a stop text that ended it put behind it.
+  size_t said = SaidBehind(sequence, past.prompt).size();
+  const size_t all = sequence.size();
+  while (said > past.answer.size() && !tokenizer_->IsControl(sequence.back())) {
+    said -= tokenizer_->TokenBytes(sequence.back()).size();
+    sequence.pop_back();
+  }
+  const bool behind_control = sequence.size() < all && sequence.size() > past.prompt &&
+                              tokenizer_->IsControl(sequence.back());  // whose was it?
+  // The session must hold the answer that is in the conversation, and no more (of a token that holds its end
+  // and the begin of a stop text, say).
+  if (!behind_control && SaidBehind(sequence, past.prompt) == past.answer)
+    past.sequence = std::move(sequence);
+  past_ = std::move(past);
 }
 
 bool Conversation::BeginsSo(const Chat& chat, const Tokens& sequence) const {
@@ -129,9 +152,19 @@ Status Conversation::Load(Chat& chat, Tokens sequence) {
   Tokens all;
   QRT_RETURN_IF_ERROR(Render(chat, &next_, &all));
   next_.fed = next_.rendered;
-  const std::optional<size_t> begin = BeginOfAnswer(sequence, said.as_string(), next_.opening);
+  const std::string& answer = said.as_string();
+  DropTurnEnds(0, &sequence);
+  std::optional<size_t> begin = BeginOfAnswer(sequence, answer, next_.opening);
+  // Behind it there may be a stop text that ended it; no token of the template, nor the turn before.
+  const auto is_said = [&] { return begin && SaidBehind(sequence, *begin) == answer; };
+  for (size_t cut = 0; cut < kMostStopTokens && !is_said(); ++cut) {
+    begin.reset();
+    if (sequence.empty() || tokenizer_->IsControl(sequence.back())) break;
+    sequence.pop_back();
+    begin = BeginOfAnswer(sequence, answer, next_.opening);
+  }
   next_.prompt = begin.value_or(0);
-  Answered(said.as_string(), begin ? std::move(sequence) : Tokens());
+  Answered(answer, begin ? std::move(sequence) : Tokens());
   return Status();
 }
 

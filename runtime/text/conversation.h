@@ -40,10 +40,11 @@ class Conversation {
   // text with that opening or the beginning of it. Where the template shows it otherwise (without the
   // thoughts in it), or the turns do, the prompt goes on before the answer. Errors: those of EncodeChat.
   Status Make(Chat& chat, Prompt* out);
-  // The answer to the last prompt made: its text, and all tokens up to its end, as they lie in the session;
-  // none: they do not.
+  // The answer to the last prompt made: its text, and all tokens up to its end, as they lie in the session,
+  // with what a stop text or the end of a turn put behind them; none: they do not.
   void Answered(std::string text, std::vector<int32_t> sequence);
-  // A conversation that goes on: `chat`'s turns end with an answer, `sequence` with its tokens. Where the
+  // A conversation that goes on: `chat`'s turns end with an answer, `sequence` with its tokens and what ended
+  // it. Where the
   // sequence does not begin as the conversation does (its system message or tools are others by now), nothing
   // was said: all is fed again. Errors: those of EncodeChat; nothing was said then.
   Status Load(Chat& chat, std::vector<int32_t> sequence);
@@ -69,6 +70,8 @@ class Conversation {
   std::string TextOf(const int32_t* begin, const int32_t* end) const;
   // The text of those behind the first `begin`, without control tokens.
   std::string SaidBehind(const std::vector<int32_t>& sequence, size_t begin) const;
+  // Takes tokens that end turns off its end: the template ends the turn. `begin` tokens stay.
+  void DropTurnEnds(size_t begin, std::vector<int32_t>* sequence) const;
   // Where in a sequence the answer begins with which it ends; nothing if its opening does not stand before
   // it.
   std::optional<size_t> BeginOfAnswer(const std::vector<int32_t>& sequence, const std::string& answer,

@@ -42,6 +42,7 @@ Error writeText(StringRef folder, const Twine& name, StringRef text) {
     out << text;
     out.flush();
     ec = out.error();
+    out.clear_error();  // else its end would be the program's
   }
   if (ec) return createStringError(ec, "cannot write '" + path + "': " + ec.message());
   return Error::success();

@@ -166,17 +166,18 @@ typedef struct qrt_append_options {
    * qrt_sampler_seek has named its position, that of the session behind the append. Both are used during the
    * call only. */
   qrt_sampler* sampler; /* NULL: none */
-  int32_t* next;        /* needed with a sampler; left alone where no token could be chosen */
+  int32_t* next; /* needed with a sampler; left alone where no token could be chosen, written also where a
+                  * callback cancels behind the choice */
 } qrt_append_options;
 
 /* Feeds `count` tokens. However a sequence is cut into calls, the logits have the same bits, for one code
- * variant on one device. `count` 0 does nothing. Errors: CONTEXT_FULL (nothing taken), INVALID_ARGUMENT
- * (nothing taken: a token outside the vocabulary, Q5355: a sampler of another one, ...), CANCELLED (position
- * tells how many tokens were taken; the session can go on from there), INTERNAL (the injected thread pool
- * refused: as CANCELLED, or where an earlier part of the model had run as what follows), DEVICE_LOST,
- * DEVICE_FAILED, OUT_OF_MEMORY (of a GPU): the session takes no more tokens until it is reset or restored.
- * With a sampler also NUMERIC_FAULT (Q5325; until 1.2 INVALID_ARGUMENT): the logits to choose from are
- * damaged; all tokens were taken. */
+ * variant on one device. `count` 0 does nothing, and is refused with a sampler. Errors: CONTEXT_FULL (nothing
+ * taken), INVALID_ARGUMENT (nothing taken: a token outside the vocabulary, Q5355: a sampler of another one,
+ * ...), CANCELLED (position tells how many tokens were taken; the session can go on from there), INTERNAL
+ * (the injected thread pool refused: as CANCELLED, or where an earlier part of the model had run as what
+ * follows), DEVICE_LOST, DEVICE_FAILED, OUT_OF_MEMORY (of a GPU): the session takes no more tokens until it
+ * is reset or restored. With a sampler also NUMERIC_FAULT (Q5325; until 1.2 INVALID_ARGUMENT): the logits to
+ * choose from are damaged; all tokens were taken. */
 QRT_API qrt_status qrt_session_append(qrt_session* session, const int32_t* tokens, size_t count,
                                       const qrt_append_options* options, qrt_error* error);
 

@@ -212,12 +212,13 @@ typedef struct qrt_answer {
   const char* text;
   size_t text_length;
   size_t cut_bytes;
-  uint64_t reused_tokens;   /* of the prompt: were in the session, or in a prefix that the engine keeps */
-  uint64_t prompt_tokens;   /* of it: fed */
-  uint64_t tokens;          /* of the answer, the one that ended it included */
-  uint64_t steps;           /* that decoded */
-  uint64_t decoded_tokens;  /* which they chose: tokens, or one more that was chosen and is no part of it */
-  uint64_t guessed_tokens;  /* for them, by a draft */
+  uint64_t reused_tokens;  /* of the prompt: were in the session, or in a prefix that the engine keeps */
+  uint64_t prompt_tokens;  /* of it: fed */
+  uint64_t tokens;         /* of the answer, the one that ended it included */
+  uint64_t steps;          /* that decoded */
+  uint64_t decoded_tokens; /* which they chose: not the first of the answer, which its prompt's last step did,
+                            * but one more where max_tokens ended it */
+  uint64_t guessed_tokens; /* for them, by a draft */
   uint64_t accepted_tokens; /* of those chosen */
   double reuse_seconds;     /* to get at the reused tokens */
   double prompt_seconds;    /* to feed the prompt */

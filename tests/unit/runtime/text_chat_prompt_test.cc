@@ -360,5 +360,47 @@ TEST_F(ChatPrompt, AnAnswerIsGoneOnFromIfItIsAllThatWasSampled) {
   }
 }
 
+// What a stop text left behind an answer is no part of it, neither for who heard it nor for who goes on from
+// a file: both feed the same.
+TEST_F(ChatPrompt, AnAnswerThatAStopTextEndedIsGoneOnFrom) {
+  const uint32_t im_end = 4088;
+  const Tokenizer tokenizer = Make(*vocab_, {&im_end, 1});
+  const ChatTemplate chat_template = Parse(kTinyTemplate);
+  const std::tuple<const char*, std::vector<const char*>, bool> kSaid[] = {
+      {"I have heard", {"I have heard", ","}, true},
+      {"I have heard", {"I have heard", ",", " and", " so", " on"}, true},
+      {"", {","}, true},
+      {"I", {"I have heard"}, true},                        // at the end of a token
+      {"I have heard o", {"I have heard", " of"}, false}};  // within one
+  for (const auto& [answer, sampled, goes_on] : kSaid) {
+    const std::vector<ChatMessage> all = {
+        {"user", "hi", {}}, {"assistant", answer, {}}, {"user", "more", {}}};
+    qrt::text::Chat asked{&chat_template, {all[0]}, {}}, next{&chat_template, all, {}};
+    qrt::text::Chat past{&chat_template, {all[0], all[1]}, {}};
+    Conversation heard(tokenizer), loaded(tokenizer);
+    Prompt first, prompt, again, fresh;
+    ASSERT_TRUE(heard.Make(asked, &first).ok());
+    Ids sequence = first.tokens;
+    for (const char* part : sampled) {
+      const Ids more = EncodeText(tokenizer, part, false);
+      sequence.insert(sequence.end(), more.begin(), more.end());
+    }
+    heard.Answered(answer, sequence);
+    ASSERT_TRUE(loaded.Load(past, sequence).ok());
+    ASSERT_TRUE(heard.Make(next, &prompt).ok());
+    ASSERT_TRUE(loaded.Make(next, &again).ok());
+    ASSERT_TRUE(Conversation(tokenizer).Make(next, &fresh).ok());
+    EXPECT_EQ(prompt.tokens, again.tokens) << answer << ": who goes on from a file feeds something else";
+    Ids kept = first.tokens;
+    const Ids said = EncodeText(tokenizer, answer, false);
+    kept.insert(kept.end(), said.begin(), said.end());
+    if (prompt.tokens.size() > kept.size()) prompt.tokens.resize(kept.size());
+    EXPECT_EQ(prompt.tokens == kept, goes_on) << answer;
+    if (!goes_on) {
+      EXPECT_EQ(again.tokens, fresh.tokens) << answer;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace qrt::text
