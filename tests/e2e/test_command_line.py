@@ -129,6 +129,8 @@ def folders(h):
         pass
     p = h.tool("qcc", "compile", MODEL, f"--dump-kernels={dumps}", "--compile-to=code", "--no-cache", *QUICK)
     h.expect("--dump-kernels where a file has the name of its folder", p.returncode == 6 and f"{dumps} (--dump-kernels)".encode() in p.stderr, p.stderr.decode())
+    for option in ("--dump-ir", "--dump-kernels", "--cache-dir"):
+        refused(h, f"the output is the folder of {option}", 2, "Q0103", [option], "qcc", "compile", MODEL, f"{option}={h.path('same')}", "-o", os.path.join(h.path("."), "same"), *QUICK)
     model = os.path.join(dumps, "1-import.mlir")
     shutil.copyfile(MODEL, model)
     refused(h, "a model is no IR dump", 2, "Q0103", [model, "--dump-ir"], "qcc", "compile", model, f"--dump-ir={dumps}", "--compile-to=import", "-q")
@@ -143,10 +145,10 @@ def full(h):
             p = subprocess.run([qcc, *command], stdout=out, stderr=subprocess.PIPE)
             h.expect(f"{command[0]} > /dev/full", p.returncode == 6 and b"[Q6003]" in p.stderr, f"exit {p.returncode}: {p.stderr.decode()}")
     few = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
-    for option in ("--dump-ir", "--dump-kernels"):
-        p = subprocess.run([qcc, "compile", MODEL, f"{option}={h.path('dumps')}", "--compile-to=code", "--no-cache", *QUICK], stdout=subprocess.DEVNULL,
-                           stderr=subprocess.PIPE, preexec_fn=few)
-        h.expect(f"{option} to a full disk", p.returncode == 6 and b"[Q6003]" in p.stderr, f"exit {p.returncode}: {p.stderr.decode()}")
+    for option, target in (("--dump-ir", []), ("--dump-kernels", []), ("--dump-kernels", ["--target=vulkan", "--gpu-profiles=none"])):
+        words = [f"{option}={h.path('dumps')}", "--compile-to=code", "--no-cache", *(target or QUICK)]
+        p = subprocess.run([qcc, "compile", MODEL, *words], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=few)
+        h.expect(" ".join([option, *target, "to a full disk"]), p.returncode == 6 and b"[Q6003]" in p.stderr, f"exit {p.returncode}: {p.stderr.decode()}")
 
 
 def catches(process, number):

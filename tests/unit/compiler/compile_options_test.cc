@@ -142,6 +142,8 @@ TEST(CompileOptions, UnknownValuesAreNamedWithWhatIsAccepted) {
   ExpectUsageError({{"mtp", {"b.gguf"}}, {"functions", {"trunk"}}}, "--mtp",
                    "programs are made of trunk alone");
   ExpectUsageError({{"mtp", {"b.gguf"}}, {"traceable", {"on"}}}, "--mtp", "programs are made of trunk alone");
+  ExpectUsageError({{"functions", {"mtp"}}, {"traceable", {"on"}}}, "--functions",
+                   "--traceable shows what the trunk's layers make");
   for (const char* bad : {"-1", "0", "1x", "", "8388609", "none"}) {
     ExpectUsageError({{"draft_vocab", {bad}}}, "--draft-vocab", "1 to 8388608, or all");
   }

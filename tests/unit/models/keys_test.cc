@@ -363,6 +363,20 @@ TEST(Sections, TheirAbsenceIsWarnedOf) {
   }
 }
 
+// Nor is what decides what a model computes and the file leaves open.
+TEST(Defaults, ThatDecideMuchAreWarnedOf) {
+  const std::pair<const char*, const char*> kKeys[] = {
+      {"context_length", "4096"}, {"full_attention_interval", "4"}, {"rope.freq_base", "1e+07"}};
+  for (const auto& [key, taken] : kKeys) {
+    TinyModel model = Tiny("qwen35");
+    ASSERT_TRUE(model.erase(key)) << key;
+    const Imported imported = Import(model);
+    ASSERT_TRUE(imported.status.ok()) << imported.status;
+    ASSERT_EQ(imported.warnings.size(), 1u) << key << ": the default is taken in silence";
+    EXPECT_EQ(imported.warnings[0], std::string("key qwen35.") + key + " is missing; " + taken + " is taken");
+  }
+}
+
 // What a file says and nothing looks at is not passed over in silence.
 TEST(Unread, KeysAreWarnedOf) {
   for (const char* arch : {"qwen35", "qwen35moe", "qwen3", "qwen3moe", "qwen3next"}) {

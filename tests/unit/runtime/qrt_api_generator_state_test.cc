@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/runtime/engine_memory_hooks.h"
 #include "tests/unit/runtime/qrt_generate_fixture.h"
 
 namespace {
@@ -254,6 +255,35 @@ TEST_F(QrtGeneratorState, ACharacterThatWasCutGoesOnBehindAControlToken) {
   const Said other = Generate(generator.get(), tokens, Options(4));
   ASSERT_EQ(other.status, QRT_OK) << Say(other.error);
   EXPECT_NE(other.text[0], '\xC3') << "the turn before this one was cut, not the answer";
+}
+
+// Whichever allocation fails, what was said before is not forgotten.
+TEST_F(QrtGeneratorState, AChatThatRanOutOfMemoryIsAskedAgain) {
+  const std::vector<qrt_chat_message> messages = {{"system", "be brief", nullptr},
+                                                  {"user", "tell me", nullptr}};
+  const Session fresh_session = MakeSession(engine_.get());
+  const Generator fresh = Over(fresh_session.get());
+  const Ids prompt = Encode(fresh.get(), messages);
+  bool failed = true;
+  for (long n = 0; failed; ++n) {
+    SCOPED_TRACE("allocation " + std::to_string(n));
+    ASSERT_LT(n, 10000);
+    const Session session = MakeSession(engine_.get());
+    const Generator generator = Over(session.get());
+    const qrt_answer_options options = Options(4);
+    qrt_error error = Sized<qrt_error>();
+    const auto ask = [&] {
+      return qrt_generate_chat(generator.get(), messages.data(), messages.size(), nullptr, &options, nullptr,
+                               &error);
+    };
+    fail_at.store(allocations.load() + n);
+    const qrt_status first = ask();
+    failed = allocations.load() > fail_at.load();
+    fail_at.store(-1);
+    ASSERT_TRUE(first == QRT_OK || (failed && first == QRT_OUT_OF_MEMORY)) << Say(error);
+    ASSERT_EQ(ask(), QRT_OK) << Say(error);
+    ASSERT_TRUE(BeginsWith(AllTokens(generator.get()), prompt)) << "another prompt was answered";
+  }
 }
 
 TEST_F(QrtGeneratorState, AFailedResumeChangesNothing) {
