@@ -45,7 +45,7 @@ void addPlanPasses(mlir::OpPassManager& pm, const BuildPlanOptions& options = {}
                    layouts::Policy policy = layouts::X16Everywhere,
                    const std::optional<CutLayersOptions>& part = std::nullopt);
 
-// Verified plan -> verified plan of a CPU: qcc-replicate-rows and what follows from it. Where a plan is for
+// Verified plan -> plan of a CPU: qcc-replicate-rows and qcc-insert-barriers again. Where a plan is for
 // other targets, too, on a copy.
 void addCpuPlanPasses(mlir::OpPassManager& pm);
 

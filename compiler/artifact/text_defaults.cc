@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
 #include "runtime/abi/sampling.h"
@@ -94,9 +95,7 @@ absl::StatusOr<SamplingSpec> ReadSampling(const gguf::File& file, std::vector<st
     absl::StatusOr<double> found = file.GetFloat(key);
     if (!found.ok()) return found.status();
     if (!std::isfinite(*found) || *found < low || *found > high) {
-      return MakeError("Q2308",
-                       Concat("the value is ", std::to_string(*found), ", expected ", std::to_string(low),
-                              " to ", std::to_string(high)),
+      return MakeError("Q2308", absl::StrCat("the value is ", *found, ", expected ", low, " to ", high),
                        KeyPlace(file, key), "correct or remove the key");
     }
     *value = static_cast<float>(*found);

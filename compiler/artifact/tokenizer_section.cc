@@ -332,7 +332,7 @@ class Builder {
       spec_.add_bos = *add;
       if (*add && spec_.bos < 0) {
         return Error("Q2307", "tokenizer.ggml.add_bos_token",
-                     "is true, but there is no tokenizer.ggml.bos_token_id");
+                     "tokenizer.ggml.add_bos_token is true, but there is no tokenizer.ggml.bos_token_id");
       }
     }
     if (spec_.eot < 0) {

@@ -15,7 +15,6 @@ void addPlanPasses(mlir::OpPassManager& pm, const BuildPlanOptions& options, lay
 void addCpuPlanPasses(mlir::OpPassManager& pm) {
   pm.addPass(createReplicateRows());
   pm.addPass(createInsertBarriers());
-  pm.addPass(createVerifyPlan());
 }
 
 }  // namespace qcc::passes

@@ -164,10 +164,9 @@ typedef struct qrt_append_options {
    * is not recorded (qrt_sampler_accept). A GPU chooses by itself and reads back the id only, unless `want`
    * asks for logits. The token is the one that qrt_sampler_sample would give for the same logits once
    * qrt_sampler_seek has named its position, that of the session behind the append. Both are used during the
-   * call only. */
+   * call only; where a callback cancels behind the choice, it is written, too. */
   qrt_sampler* sampler; /* NULL: none */
-  int32_t* next; /* needed with a sampler; left alone where no token could be chosen, written also where a
-                  * callback cancels behind the choice */
+  int32_t* next;        /* needed with a sampler; left alone where no token could be chosen */
 } qrt_append_options;
 
 /* Feeds `count` tokens. However a sequence is cut into calls, the logits have the same bits, for one code

@@ -1,8 +1,15 @@
 // One gated delta net block, one attention block, trunk and head, as the fusion passes leave them (numerics int8), from
 // fused hir to a verified plan. The other tests of this folder start from this file, too.
 // RUN: qcc-opt %s -qcc-layout-weights -qcc-build-plan="decode=1,4 prefill=16 head=8" -qcc-insert-barriers -qcc-assign-arena -qcc-verify-plan | FileCheck %s
+// The copy of it that a CPU runs is a right plan, too.
+// RUN: qcc-opt %s -qcc-layout-weights -qcc-build-plan="decode=1,4 prefill=16 head=8" -qcc-insert-barriers -qcc-assign-arena -qcc-replicate-rows -qcc-insert-barriers -qcc-verify-plan | FileCheck %s --check-prefix=CPU
 // RUN: sed -e 's/hir.l2_norm .* eps 1.0e-06/& form max/' -e 's/l2_form sum/l2_form max/' %s | qcc-opt -qcc-layout-weights -qcc-build-plan="decode=1,4 prefill=16 head=8" | FileCheck %s --check-prefix=MAX
 // RUN: sed 's/%%k = hir.l2_norm .* eps 1.0e-06/& form max/' %s | not qcc-opt -qcc-layout-weights -qcc-build-plan="decode=1,4 prefill=16 head=8" 2>&1 | FileCheck %s --check-prefix=MIXED
+
+// CPU-LABEL: plan.block @block_deltanet_decode_1
+// CPU: "norm"{{.*}}replicated
+// CPU-LABEL: plan.block @block_deltanet_decode_4
+// CPU-NOT: replicated
 
 // MAX-LABEL: plan.block @block_deltanet_decode_4
 // MAX: plan.dispatch "gated_delta" {{.*}}l2_form = "max"
