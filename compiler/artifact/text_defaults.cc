@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
+#include "runtime/abi/qbin.h"
 #include "runtime/abi/sampling.h"
 #include "runtime/text/chat_template.h"
 #include "runtime/text/template_parser.h"
@@ -52,6 +53,17 @@ bool AsksForNothing(const gguf::File& file, std::string_view key) {
 }
 
 }  // namespace
+
+std::string ReadModelName(const gguf::File& file, std::vector<std::string>& warnings) {
+  const auto name = file.GetString("general.name");
+  if (!name.ok()) return "";
+  if (name->size() <= QBIN_MAX_STRING) return std::string(*name);
+  size_t end = QBIN_MAX_STRING;
+  while (end > 0 && (static_cast<uint8_t>((*name)[end]) & 0xc0) == 0x80) --end;  // not within a character
+  warnings.push_back(
+      Concat("general.name has ", name->size(), " bytes, at most ", QBIN_MAX_STRING, " are kept: it is cut"));
+  return std::string(name->substr(0, end));
+}
 
 absl::StatusOr<std::optional<std::string>> ReadChatTemplate(const gguf::File& file,
                                                             std::vector<std::string>& warnings) {

@@ -1,4 +1,5 @@
-// How a GGUF says that its model is spoken to: the chat template, and how tokens are best chosen.
+// How a GGUF says that its model is spoken of and to: its name, the chat template, and how tokens are best
+// chosen.
 #ifndef QCC_COMPILER_ARTIFACT_TEXT_DEFAULTS_H_
 #define QCC_COMPILER_ARTIFACT_TEXT_DEFAULTS_H_
 
@@ -11,6 +12,10 @@
 #include "frontends/gguf/gguf.h"
 
 namespace qcc::compiler {
+
+// `general.name`, for people; empty: there is none. `warnings` says of a longer one than the runtime takes
+// that it is cut.
+std::string ReadModelName(const gguf::File& file, std::vector<std::string>& warnings);
 
 // `tokenizer.chat_template`, if there is one. Errors: Q2301 (not a string, not UTF-8, over 1 MiB). `warnings`
 // says of one that the runtime cannot parse that chats will be refused, and which templates under other names

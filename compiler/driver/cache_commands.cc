@@ -189,6 +189,7 @@ void AddArtifact(CLI::App& command, Cli& cli) {
   arguments->AddTo(*sub, MeansSomethingInCache);
   sub->add_option("--request", *request, "name under which to remember the answer, for qrun")
       ->type_name("NAME")
+      ->group("")  // not for people
       ->check([](const std::string& name) {
         return qrt::ParseHash(name) ? std::string() : std::string("32 hexadecimal digits are expected");
       });

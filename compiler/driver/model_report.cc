@@ -290,6 +290,7 @@ void ListRefusals(const gguf::File& file, ModelReport& r) {
   auto refuse = [&r](const absl::Status& status) {
     if (!status.ok()) r.refusals.push_back(status);
   };
+  ReadModelName(file, r.warnings);
   refuse(ReadSampling(file, r.warnings).status());
   refuse(ReadChatTemplate(file, r.warnings).status());
   if (r.vocabulary.rows && *r.vocabulary.rows <= UINT32_MAX) {

@@ -122,7 +122,6 @@ class Compilation {
   void ReportMemory();
   bool WantsIr(CompilePhase phase) const { return !options_.dump_ir.empty() || options_.compile_to == phase; }
   absl::Status ShowIr(CompilePhase phase, std::string_view suffix, const std::string& text);
-  std::string ModelName();
   void WarnOfFile(std::string text);
   ProvenanceSpec Provenance() const;
 
@@ -208,8 +207,9 @@ absl::Status Compilation::ReadText() {
   if (!tokenizer.ok()) return tokenizer.status();
   auto chat = ReadChatTemplate(*file_, warnings);
   if (!chat.ok()) return chat.status();
+  std::string name = options_.name.empty() ? ReadModelName(*file_, warnings) : options_.name;
   for (const std::string& warning : warnings) WarnOfFile(warning);
-  text_ = {*sampling, *std::move(tokenizer), *std::move(chat), ModelName()};
+  text_ = {*sampling, *std::move(tokenizer), *std::move(chat), std::move(name)};
   return absl::OkStatus();
 }
 
@@ -376,19 +376,6 @@ void Compilation::ReportMemory() {
     }
   }
   sink_.Report(MemoryReport(plans_, scratch, options_.report_form));
-}
-
-// The name that people read, cut to what the runtime takes.
-std::string Compilation::ModelName() {
-  if (!options_.name.empty()) return options_.name;
-  auto name = file_->GetString("general.name");
-  if (!name.ok()) return "";
-  if (name->size() <= QBIN_MAX_STRING) return std::string(*name);
-  size_t end = QBIN_MAX_STRING;
-  while (end > 0 && (static_cast<uint8_t>((*name)[end]) & 0xc0) == 0x80) --end;  // not within a character
-  WarnOfFile(absl::StrCat("general.name has ", name->size(), " bytes, at most ", QBIN_MAX_STRING,
-                          " are kept: it is cut"));
-  return std::string(name->substr(0, end));
 }
 
 void Compilation::WarnOfFile(std::string text) {

@@ -783,6 +783,8 @@ def runtime_limits(h):
     p = h.tool("qcc", "compile", gguf, "-o", qbin, *QUICK)
     err = p.stderr.decode()
     h.check("a long name and penalty window: warnings", p.returncode == 0 and "general.name" in err and "penalty_last_n is 1048577" in err, err)
+    told = json.loads(h.tool("qcc", "inspect", gguf, "--json").stdout)["warnings"]
+    h.check("a long name and penalty window: qcc inspect tells the same", all(any(key in w for w in told) for key in ("general.name", "penalty_last_n is 1048577")), str(told))
     p = h.tool("qrun", qbin, "--raw", "-p", "My", "-n", 2)
     h.check("a long name and penalty window: runs", p.returncode == 0, p.stderr.decode())
     kept = h.inspect(qbin)

@@ -11,6 +11,7 @@
 
 #include "frontends/base/error.h"
 #include "frontends/gguf/writer.h"
+#include "runtime/abi/qbin.h"
 #include "runtime/engine/sampler.h"
 #include "runtime/text/template_parser.h"
 #include "tests/unit/gguf/metadata_file.h"
@@ -22,6 +23,10 @@ using Keys = std::function<void(gguf::Writer&)>;
 
 class TextDefaults : public testing::Test {
  protected:
+  std::string Name(const Keys& keys) {
+    warnings_.clear();
+    return ReadModelName(Open(keys), warnings_);
+  }
   absl::StatusOr<SamplingSpec> Sampling(const Keys& keys) {
     warnings_.clear();
     return ReadSampling(Open(keys), warnings_);
@@ -56,6 +61,17 @@ class TextDefaults : public testing::Test {
   std::vector<uint8_t> bytes_;
   std::unique_ptr<gguf::File> file_;
 };
+
+TEST_F(TextDefaults, ANameThatIsTooLongIsCut) {
+  EXPECT_EQ(Name([](gguf::Writer& w) { w.AddString("general.name", "Tiny"); }), "Tiny");
+  EXPECT_EQ(Name([](gguf::Writer&) {}), "");
+  EXPECT_TRUE(warnings_.empty()) << warnings_[0];
+  std::string longer = "n";
+  while (longer.size() <= QBIN_MAX_STRING) longer += "\u00e9";
+  const std::string cut = Name([&](gguf::Writer& w) { w.AddString("general.name", longer); });
+  EXPECT_EQ(cut, longer.substr(0, QBIN_MAX_STRING - 1)) << "within a character";
+  ExpectSaid("it is cut");
+}
 
 TEST_F(TextDefaults, Sampling) {
   auto sampling = Sampling([](gguf::Writer& w) {
