@@ -58,6 +58,9 @@ FailureOr<View> Lowering::denseRows(Value value, Operation* user) {
   if (failed(found)) return failure();
   int64_t elements = rowElements(value);
   if (found->selected) return noKernel(user) << " with selected rows";
+  if (found->stride == layouts::AlignUp(elements, layouts::kGroupRows) && found->stride != elements)
+    return noKernel(user) << " with rows of " << elements << " values: it takes multiples of "
+                          << layouts::kGroupRows;
   if (found->stride != elements)
     return noKernel(user) << " with rows of " << elements << " values stored " << found->stride << " apart";
   return found;

@@ -49,8 +49,8 @@ def beyond(h):
             ("value_dim", {"value_dim": DELTA_DIM + 16}, "Q3004", ["'gated_delta'", "value_dim = 272", "up to 256", "ssm_a"]),
             ("value_dim that is no multiple of 8", {"linear_value_heads": 4, "value_dim": 12}, "Q3004", ["'gated_delta'", "value_dim = 12", "multiples of 8", "ssm_a"]),
             ("taps", {"taps": TAPS + 1}, "Q3004", ["'gated_delta'", "taps = 17", "2 to 16", "ssm_a"]),
-            ("k rows that are no multiple of 16", {"heads": 2, "head_dim": 8}, "Q3003", ["'hir.fused.qk_norm_rope_store'", "8 values stored 16 apart", "attn_k.weight"]),
-            ("delta-rule rows that are no multiple of 16", {"linear_value_heads": 3, "linear_head_dim": 8}, "Q3003", ["'hir.fused.gated_delta'", "40 values stored 48 apart", "ssm_a"])):
+            ("k rows that are no multiple of 16", {"heads": 2, "head_dim": 8}, "Q3003", ["'hir.fused.qk_norm_rope_store'", "8 values: it takes multiples of 16", "attn_k.weight"]),
+            ("delta-rule rows that are no multiple of 16", {"linear_value_heads": 3, "linear_head_dim": 8}, "Q3003", ["'hir.fused.gated_delta'", "40 values: it takes multiples of 16", "ssm_a"])):
         gguf = synth(h, "beyond", **shape)
         refused(h, f"beyond the limit: {name}", 3, code, ["on target cpu", *says], "qcc", "compile", gguf, "-o", h.path("beyond.qbin"), "-q", *CODE)
 

@@ -106,7 +106,7 @@ func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?
 
 func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %w: !hir.weight<24x64, f32>, %wd: !hir.weight<64x24, f32>) -> tensor<?x64xf32> {
   %a = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<24x64, f32>
-  // expected-error @below {{no kernel for 'hir.linear' on target cpu with rows of 24 values stored 32 apart}}
+  // expected-error @below {{no kernel for 'hir.linear' on target cpu with rows of 24 values: it takes multiples of 16}}
   %b = hir.linear %a, %wd : tensor<?x24xf32>, !hir.weight<64x24, f32>
   %y = hir.add %x, %b : tensor<?x64xf32>
   return %y : tensor<?x64xf32>
