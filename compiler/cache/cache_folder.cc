@@ -45,6 +45,14 @@ std::string SealOf(const std::string& artifact) {
                 qrt::aot::kSealSuffix);
 }
 
+// A seal whose artifact somebody removed. Artifacts are there before their seals.
+bool IsLeftSeal(const std::string& name, const std::string& path) {
+  if (qrt::aot::CacheSuffix(name) != qrt::aot::kSealSuffix) return false;
+  const std::string artifact =
+      Concat(path.substr(0, path.size() - sizeof qrt::aot::kSealSuffix + 1), qrt::aot::kArtifactSuffix);
+  return access(artifact.c_str(), F_OK) != 0 && errno == ENOENT;
+}
+
 std::array<std::string, 3> Folders(const std::string& cache) {
   return {qrt::aot::CodeFolder(cache), qrt::aot::ArtifactFolder(cache), qrt::aot::KernelFolder(cache)};
 }
@@ -159,7 +167,8 @@ absl::StatusOr<Pruned> PruneCache(const std::string& cache, uint64_t most_bytes)
   for (const std::string& folder : Folders(cache)) {
     absl::Status status =
         ForFiles(folder, [&](const std::string& name, const std::string& path, const struct stat& found) {
-          if (!IsTemporary(name) || found.st_mtim.tv_sec + kDay >= now || unlink(path.c_str()) != 0) return;
+          const bool killed = IsTemporary(name) && found.st_mtim.tv_sec + kDay < now;
+          if (!(killed || IsLeftSeal(name, path)) || unlink(path.c_str()) != 0) return;
           removed(static_cast<uint64_t>(found.st_size));
         });
     if (!status.ok()) return status;

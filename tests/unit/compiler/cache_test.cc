@@ -211,6 +211,18 @@ TEST_F(CacheTest, WhatDriversCompiledIsOfTheCache) {
   EXPECT_TRUE(std::filesystem::exists(folder + "/" + key + ".cubin.notes"));
 }
 
+TEST_F(CacheTest, ASealWithoutItsArtifactGoes) {
+  const std::string folder = qrt::aot::ArtifactFolder(cache_);
+  std::filesystem::create_directories(folder);
+  const std::string left = folder + "/" + std::string(32, 'a'), whole = folder + "/" + std::string(32, 'b');
+  for (const std::string& path : {left + ".seal", whole + ".seal", whole + ".qbin"}) {
+    std::ofstream(path) << "somebody removed the artifact of the first";
+  }
+  EXPECT_EQ(PruneCache(cache_, UINT64_MAX)->files, 1u);
+  EXPECT_FALSE(std::filesystem::exists(left + ".seal"));
+  EXPECT_TRUE(std::filesystem::exists(whole + ".seal"));
+}
+
 TEST_F(CacheTest, AFolderThatIsNotThereIsEmpty) {
   EXPECT_TRUE(Entries().empty());
   EXPECT_EQ(PruneCache(cache_, 0)->files, 0u);
