@@ -106,6 +106,7 @@ Status Batch::Add(Session& session, const int32_t* tokens, size_t count, const q
     penalties_ += sampler->penalties();
     if (penalties_ > QRT_GPU_MAX_PENALTIES) return TooManyPenalties(penalties_, engine_.device());
   }
+  if (session.stops_.cancelled.ok() || session.stops_.by_callback.ok()) session.stops_ = Session::Stops();
   session.feed_ = {tokens,  count, 0,       want, on_logits, options != nullptr ? options->ctx : nullptr,
                    sampler, next,  nullptr, true};
   if (last_ != nullptr) {
@@ -157,12 +158,12 @@ Status Batch::Run() {
     }
     // A token that could not be chosen keeps no other session from its own.
     if (pending == 0) return sampling_.ok() ? Status() : WithBadLayer(std::move(sampling_));
-    if (Cancelled()) return Status(Code::kCancelled, 5311, "the append was cancelled");
+    if (Cancelled()) return std::move(first_->stops_.cancelled);
     switch (Step(pending)) {
       case Outcome::kDone:
         break;
       case Outcome::kStopped:
-        return Status(Code::kCancelled, 5311, "a logits callback asked to stop");
+        return std::move(first_->stops_.by_callback);
       case Outcome::kDevice:
         return engine_.Failure(device_part_, device_result_, "a step");
       case Outcome::kSampling:

@@ -243,6 +243,12 @@ class Session {
   Checkpoint* last_checkpoint_ = nullptr;  // of those that hold, the one furthest on; they live elsewhere
   std::atomic<bool> cancel_{false};
   static_assert(std::atomic<bool>::is_always_lock_free, "Cancel runs in signal handlers");
+  // What an append says that was stopped, made ahead: one that took tokens cannot say that memory ran out.
+  struct Stops {
+    Status cancelled = Status(Code::kCancelled, 5311, "the append was cancelled");
+    Status by_callback = Status(Code::kCancelled, 5311, "a logits callback asked to stop");
+  };
+  Stops stops_;
   Feed feed_;
 };
 

@@ -419,6 +419,31 @@ TEST_F(QrtApi, AnInjectedPoolMayHaveSmallStacks) {
   EXPECT_EQ(AllLogits(session.get(), Tokens(40), 11), AllLogits(expected.get(), Tokens(40), 40));
 }
 
+// A host that repeats what ran out of memory would feed the tokens twice.
+TEST_F(QrtApi, AnAppendThatWasStoppedSaysSoWithoutMemory) {
+  const Artifact artifact = Open(path());
+  const Engine engine = MakeEngine(artifact.get(), 1);
+  const Session session = MakeSession(engine.get());
+  const std::vector<int32_t> tokens = Tokens(5);
+  qrt_append_options stopping = Sized<qrt_append_options>();
+  stopping.want = QRT_LOGITS_ALL;
+  stopping.on_logits = [](void*, qrt_session*, uint64_t, const float*, size_t) -> int32_t { return 1; };
+  for (const qrt_append_options* options : {&stopping, static_cast<qrt_append_options*>(nullptr)}) {
+    for (int again = 0; again < 2; ++again) {
+      ASSERT_EQ(qrt_session_reset(session.get(), nullptr), QRT_OK);
+      ASSERT_EQ(qrt_session_append(session.get(), tokens.data(), 1, nullptr, nullptr), QRT_OK);
+      if (options == nullptr) qrt_session_cancel(session.get());
+      qrt_error error = Sized<qrt_error>();
+      fail_at.store(allocations.load());
+      const qrt_status status =
+          qrt_session_append(session.get(), tokens.data(), tokens.size(), options, &error);
+      fail_at.store(-1);
+      EXPECT_EQ(status, QRT_CANCELLED) << Say(error);
+      EXPECT_EQ(error.code, 5311u) << Say(error);
+    }
+  }
+}
+
 TEST_F(QrtApi, SessionsOnManyThreads) {
   const Artifact artifact = Open(path());
   const Engine engine = MakeEngine(artifact.get(), 2);
