@@ -19,16 +19,13 @@ constexpr double kRounder = 0x1.8p52;
 constexpr double kTerms[] = {1.0,       1.0,        1.0 / 2,     1.0 / 6,      1.0 / 24,     1.0 / 120,
                              1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880, 1.0 / 3628800};
 
-template <class T, size_t kBytes>
-using Vector [[gnu::vector_size(kBytes)]] = T;
-
-// Inlined into functions for a processor, which alone may use its vectors. Every processor takes kLanes
-// numbers at a time, so that sums are added in one order.
-template <size_t kLanes>
+// Inlined into functions for a processor, which alone may use its vectors; each takes as many numbers at a
+// time, so that sums are added in one order.
 struct Row {
-  using Float = Vector<float, 4 * kLanes>;
-  using Double = Vector<double, 8 * kLanes>;
-  using Bits = Vector<int64_t, 8 * kLanes>;
+  static constexpr size_t kLanes = 8;
+  using Float [[gnu::vector_size(4 * kLanes)]] = float;
+  using Double [[gnu::vector_size(8 * kLanes)]] = double;
+  using Bits [[gnu::vector_size(8 * kLanes)]] = int64_t;
 
   // Of the logits from `at` on; behind the last, impossible ones.
   [[gnu::always_inline]] static void Load(std::span<const float> logits, size_t at, Float* x) {
@@ -87,17 +84,17 @@ struct Row {
 
 #ifdef __x86_64__
 [[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]] LogSumExp SumAvx512(std::span<const float> logits) {
-  return Row<8>::Sum(logits);
+  return Row::Sum(logits);
 }
 [[gnu::target("avx2,fma")]] LogSumExp SumAvx2(std::span<const float> logits) {
-  return Row<8>::Sum(logits);
+  return Row::Sum(logits);
 }
 #endif
 
 }  // namespace
 
 LogSumExp LogSumExpOnAny(std::span<const float> logits) {
-  return Row<8>::Sum(logits);
+  return Row::Sum(logits);
 }
 
 LogSumExp LogSumExpOf(std::span<const float> logits) {
@@ -107,7 +104,7 @@ LogSumExp LogSumExpOf(std::span<const float> logits) {
     return SumAvx512(logits);
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return SumAvx2(logits);
 #endif
-  return Row<8>::Sum(logits);
+  return Row::Sum(logits);
 }
 
 }  // namespace qrun
