@@ -20,26 +20,6 @@ namespace qk {
 
 constexpr int kBlock = static_cast<int>(qcc::layouts::kStateBlock);
 
-// Keys whose rows of the state a single token reads to their end before it goes on: memory is read in its
-// order even where registers hold the sums of a part of a row (level v3, Zen 4, states in memory: 0.9x of the
-// time of all keys for each part).
-constexpr int64_t kKeysAtOnce = 8;
-
-// How far ahead a single token asks for the state, whose heads lie one after the other, in floats: a page, or
-// as much as the first-level cache keeps until it is read.
-constexpr int64_t kReadAhead = kLanes >= 16 ? 1024 : 768;
-
-// Asks for the line at p of what a sequence keeps. Into the first-level cache where level v3 was measured
-// (two threads of a Zen 3, 8 sequences, with the order of heads in gated_delta.cc: the delta rule of Q4_K_M
-// takes 1 / 1.10, of Q8_0 1 / 1.25 of the time with the second-level cache, two pages ahead).
-QK_INLINE void ask_for_state(const float* p) {
-  if constexpr (kLanes >= 16) {
-    prefetch_far(p);
-  } else {
-    prefetch_near(p);
-  }
-}
-
 // A block's arrays in the thread's scratch, by place in the block where not said otherwise; `first` to `end`
 // are the places of this step's tokens, those before them are of earlier steps.
 struct DeltaBlock {
@@ -70,28 +50,19 @@ QK_INLINE void delta_coefficients(DeltaBlock& x) {
   }
 }
 
-// r, o = S^T k, S^T q of T tokens from place t on, for NV vectors of N value columns from `column` on: the
-// terms of keys [first, end), behind those of earlier keys. Alone: of the step's only token, for which memory
-// sets the pace.
-template <int N, int NV, int T, bool Alone = false>
-QK_INLINE void delta_read(const DeltaBlock& x, const float* __restrict s, int64_t t, int64_t column,
-                          int64_t first, int64_t end) {
+// r, o = S^T k, S^T q of T tokens from place t on, for NV vectors of N value columns from `column` on.
+template <int N, int NV, int T>
+QK_INLINE void delta_read(const DeltaBlock& x, const float* __restrict s, int64_t t, int64_t column) {
   F32<N> by_k[T][NV], by_q[T][NV];
   const float *k = x.k + t * x.key_dim, *q = x.q + t * x.key_dim;
   const auto at = [&](int i) QK_LAMBDA { return (t + i / NV) * x.value_dim + column + i % NV * N; };
   unroll<T * NV>([&](int i) QK_LAMBDA {
-    by_k[i / NV][i % NV] = first == 0 ? F32<N>(0.f) : loadf<N>(x.r + at(i));
-    by_q[i / NV][i % NV] = first == 0 ? F32<N>(0.f) : loadf<N>(x.o + at(i));
+    by_k[i / NV][i % NV] = F32<N>(0.f);
+    by_q[i / NV][i % NV] = F32<N>(0.f);
   });
-  for (int64_t i = first; i < end; ++i) {
+  for (int64_t i = 0; i < x.key_dim; ++i) {
     F32<N> row[NV];
-    unroll<NV>([&](int n) QK_LAMBDA {
-      row[n] = loadf<N>(s + i * x.value_dim + column + n * N);
-      // Of the keys' rows as many floats, one after the other, as of this and earlier parts are read.
-      if (Alone && n * N % 16 == 0)
-        ask_for_state(s + first * x.value_dim + column * (end - first) + (i - first) * NV * N + n * N +
-                      kReadAhead);
-    });
+    unroll<NV>([&](int n) QK_LAMBDA { row[n] = loadf<N>(s + i * x.value_dim + column + n * N); });
     unroll<T>([&](int token) QK_LAMBDA {
       const F32<N> key = F32<N>(k[token * x.key_dim + i]), query = F32<N>(q[token * x.key_dim + i]);
       unroll<NV>([&](int n) QK_LAMBDA {
@@ -132,29 +103,40 @@ QK_INLINE void delta_solve(const DeltaBlock& x, int64_t column) {
   }
 }
 
+// The end of a block.
+struct DeltaFold {
+  float decay;          // the product of all its decays
+  const float* behind;  // [16]: products of those behind each token
+  const float* u;       // what its tokens wrote [value_dim], u_row floats apart
+  int64_t u_row;
+  const float* k;  // their keys [key_dim], k_row floats apart
+  int64_t k_row;
+  float* v;  // [16][value_dim]: room for g u
+  int64_t key_dim, value_dim;
+};
+
 // What is added of each token when the block ends: v = g u.
-QK_INLINE void delta_weigh(const DeltaBlock& x) {
+QK_INLINE void delta_weigh(const DeltaFold& x) {
   for (int64_t t = 0; t < kBlock; ++t) {
-    for (int64_t c = t * x.value_dim; c < (t + 1) * x.value_dim; c += 8) {
-      store<F32<8>>(x.v + c, loadf<8>(x.u + c) * x.g[t]);
+    for (int64_t c = 0; c < x.value_dim; c += 8) {
+      store<F32<8>>(x.v + t * x.value_dim + c, loadf<8>(x.u + t * x.u_row + c) * x.behind[t]);
     }
   }
 }
 
 // The next block's state: next = P S + sum of v k^T, D keys at a time. `next` may be `s`.
 template <int N, int NV, int D>
-QK_INLINE void delta_fold(const DeltaBlock& x, const float* s, float* next, int64_t column) {
-  const float decay = x.p[kBlock - 1];
+QK_INLINE void delta_fold(const DeltaFold& x, const float* s, float* next, int64_t column) {
   for (int64_t key = 0; key < x.key_dim; key += D) {
     F32<N> sum[D][NV];
     unroll<D * NV>([&](int at) QK_LAMBDA {
-      sum[at / NV][at % NV] = loadf<N>(s + (key + at / NV) * x.value_dim + column + at % NV * N) * decay;
+      sum[at / NV][at % NV] = loadf<N>(s + (key + at / NV) * x.value_dim + column + at % NV * N) * x.decay;
     });
     for (int64_t i = 0; i < kBlock; ++i) {
       F32<N> v[NV];
       unroll<NV>([&](int n) QK_LAMBDA { v[n] = loadf<N>(x.v + i * x.value_dim + column + n * N); });
       unroll<D>([&](int d) QK_LAMBDA {
-        const F32<N> k = F32<N>(x.k[i * x.key_dim + key + d]);
+        const F32<N> k = F32<N>(x.k[i * x.k_row + key + d]);
         unroll<NV>([&](int n) QK_LAMBDA { sum[d][n] = fma<N>(v[n], k, sum[d][n]); });
       });
     }
@@ -170,9 +152,9 @@ QK_INLINE void delta_fold(const DeltaBlock& x, const float* s, float* next, int6
 template <int N, int NV, int T>
 QK_INLINE void delta_read_all(const DeltaBlock& x, const float* s, int64_t column) {
   int64_t t = x.first;
-  for (; t + T <= x.end; t += T) delta_read<N, NV, T>(x, s, t, column, 0, x.key_dim);
+  for (; t + T <= x.end; t += T) delta_read<N, NV, T>(x, s, t, column);
   if constexpr (T > 1) {
-    for (; t < x.end; ++t) delta_read<N, NV, 1>(x, s, t, column, 0, x.key_dim);
+    for (; t < x.end; ++t) delta_read<N, NV, 1>(x, s, t, column);
   }
 }
 
@@ -187,38 +169,38 @@ QK_INLINE void delta_tiles(int64_t value_dim, Tile tile, Rest rest) {
   }
 }
 
+// The next block's state from state s to `next`, which may be `s`.
+QK_INLINE void delta_next(const DeltaFold& x, const float* s, float* next) {
+  constexpr int kVectors = kLanes >= 16 ? 4 : 2, kKeys = 4;
+  delta_weigh(x);
+  delta_tiles<kVectors>(
+      x.value_dim, [&](int64_t column) QK_LAMBDA { delta_fold<kLanes, kVectors, kKeys>(x, s, next, column); },
+      [&](int64_t column) QK_LAMBDA { delta_fold<8, 1, kKeys>(x, s, next, column); });
+}
+
 // The block's tokens `first` to `end` - 1 on state s. With the last token of the block, the next block's
 // state goes to `next`, which may be `s`.
 QK_INLINE void delta_block(DeltaBlock& x, const float* s, float* next) {
-  // A read of one token is bound by memory: long runs of a row. Of many, by arithmetic: 16 sums in registers
-  // where there are 32, 8 where there are 16.
-  constexpr int kWide = kLanes >= 16 ? 8 : 4, kTokens = kLanes >= 16 ? 4 : 2, kVectors = 2;
-  constexpr int kFoldVectors = kLanes >= 16 ? 4 : 2, kFoldKeys = 4;
+  // 16 sums in registers where there are 32, 8 where there are 16.
+  constexpr int kTokens = kLanes >= 16 ? 4 : 2, kVectors = 2;
   delta_coefficients(x);
-  if (x.end - x.first == 1) {
-    for (int64_t i = 0; i < x.key_dim; i += kKeysAtOnce) {
-      const int64_t end = i + kKeysAtOnce < x.key_dim ? i + kKeysAtOnce : x.key_dim;
-      delta_tiles<kWide>(
-          x.value_dim,
-          [&](int64_t column)
-              QK_LAMBDA { delta_read<kLanes, kWide, 1, true>(x, s, x.first, column, i, end); },
-          [&](int64_t column) QK_LAMBDA { delta_read<8, 1, 1, true>(x, s, x.first, column, i, end); });
-    }
-  } else {
-    delta_tiles<kVectors>(
-        x.value_dim,
-        [&](int64_t column) QK_LAMBDA { delta_read_all<kLanes, kVectors, kTokens>(x, s, column); },
-        [&](int64_t column) QK_LAMBDA { delta_read_all<8, 1, kTokens>(x, s, column); });
-  }
+  delta_tiles<kVectors>(
+      x.value_dim, [&](int64_t column) QK_LAMBDA { delta_read_all<kLanes, kVectors, kTokens>(x, s, column); },
+      [&](int64_t column) QK_LAMBDA { delta_read_all<8, 1, kTokens>(x, s, column); });
   delta_tiles<4>(
       x.value_dim, [&](int64_t column) QK_LAMBDA { delta_solve<kLanes, 4>(x, column); },
       [&](int64_t column) QK_LAMBDA { delta_solve<8, 1>(x, column); });
   if (x.end < kBlock) return;
-  delta_weigh(x);
-  delta_tiles<kFoldVectors>(
-      x.value_dim,
-      [&](int64_t column) QK_LAMBDA { delta_fold<kLanes, kFoldVectors, kFoldKeys>(x, s, next, column); },
-      [&](int64_t column) QK_LAMBDA { delta_fold<8, 1, kFoldKeys>(x, s, next, column); });
+  delta_next({.decay = x.p[kBlock - 1],
+              .behind = x.g,
+              .u = x.u,
+              .u_row = x.value_dim,
+              .k = x.k,
+              .k_row = x.key_dim,
+              .v = x.v,
+              .key_dim = x.key_dim,
+              .value_dim = x.value_dim},
+             s, next);
 }
 
 }  // namespace qk

@@ -1,7 +1,9 @@
 // gated_delta: causal convolution, silu, l2 norm, gates, delta rule and gated norm of one key head and its
 // value heads, in blocks of 16 tokens by position. A block that a step has only a part of goes on from what
-// earlier steps left in the sequence's state; delta_block.h says why that gives the same bits.
+// earlier steps left in the sequence's state; delta_block.h says why that gives the same bits. A single token
+// takes its own way, for several heads together.
 #include "codegen/cpu/kernels/delta_block.h"
+#include "codegen/cpu/kernels/delta_token.h"
 #include "codegen/cpu/kernels/kernels.h"
 #include "codegen/cpu/kernels/math.h"
 #include "codegen/cpu/kernels/row_ops.h"
@@ -115,12 +117,12 @@ QK_INLINE void conv_keep(const Conv& conv, int64_t channel, int64_t n) {
   }
 }
 
-// kk, kq[0..4) = products of four rows of n floats at k with a token's key and query, of T tokens, whose rows
+// kk, kq[0..4) = products of four rows of n floats with a token's key and query, of T tokens, whose rows
 // follow each other: many sums at once, for one waits for each of its additions. A sum has eight lanes, of
 // key and query together.
 template <int T>
-QK_INLINE void products(const float* k, const float* key, const float* query, int64_t n, float* kk,
-                        float* kq) {
+QK_INLINE void products(const float* const (&rows)[4], const float* key, const float* query, int64_t n,
+                        float* kk, float* kq) {
   F32<16> sums[T][4];
   unroll<4 * T>([&](int i) QK_LAMBDA { sums[i / 4][i % 4] = F32<16>(0.f); });
   const auto join = [](F32<8> a, F32<8> b) QK_LAMBDA {
@@ -131,7 +133,7 @@ QK_INLINE void products(const float* k, const float* key, const float* query, in
     unroll<T>([&](int t)
                   QK_LAMBDA { both[t] = join(loadf<8>(key + t * n + c), loadf<8>(query + t * n + c)); });
     unroll<4>([&](int i) QK_LAMBDA {
-      const F32<8> row = loadf<8>(k + i * n + c);
+      const F32<8> row = loadf<8>(rows[i] + c);
       unroll<T>([&](int t) QK_LAMBDA { sums[t][i] = fma<16>(join(row, row), both[t], sums[t][i]); });
     });
   }
@@ -209,7 +211,8 @@ QK_INLINE void load_keys(const Layer& l, const Conv& conv, int64_t head, int64_t
   const auto each = [&](auto tokens, int64_t t) QK_LAMBDA {
     constexpr int T = decltype(tokens)::kN;
     for (int64_t i = 0; i < t + T; i += 4) {
-      products<T>(x.k + i * n, x.k + t * n, x.q + t * n, n, x.kk + t * kBlock + i, x.kq + t * kBlock + i);
+      const float* const rows[4] = {x.k + i * n, x.k + (i + 1) * n, x.k + (i + 2) * n, x.k + (i + 3) * n};
+      products<T>(rows, x.k + t * n, x.q + t * n, n, x.kk + t * kBlock + i, x.kq + t * kBlock + i);
     }
   };
   int64_t t = x.first;
@@ -219,18 +222,47 @@ QK_INLINE void load_keys(const Layer& l, const Conv& conv, int64_t head, int64_t
   for (; t < x.end; ++t) each(Lanes<1>(), t);
 }
 
-// Decay and beta of value head vh at N rows, the first at place `at` of the gates.
+// Decay and beta of N values of alpha and beta, of heads with these rates and biases.
 template <int N>
-QK_INLINE void gates(const gated_delta_args& a, int64_t at, int64_t vh, float* decay, float* beta) {
+QK_INLINE void gates(F64<N> alpha, F64<N> beta, F64<N> rate, F64<N> bias, float* to_decay, float* to_beta) {
+  const F64<N> decay = exp64<N>(rate * softplus64<N>(alpha + bias));
+  store<F32<N>>(to_decay, __builtin_convertvector(decay, F32<N>));
+  store<F32<N>>(to_beta, __builtin_convertvector(sigmoid64<N>(beta), F32<N>));
+}
+
+// Of value head vh at N rows, the first at place `at` of the gates.
+template <int N>
+QK_INLINE void gates_of_rows(const gated_delta_args& a, int64_t at, int64_t vh, float* decay, float* beta) {
   F64<N> alpha, b;
   unroll<N>([&](int t) QK_LAMBDA {
     alpha[t] = static_cast<double>(a.alpha[at + t * a.ld_ab]);
     b[t] = static_cast<double>(a.beta[at + t * a.ld_ab]);
   });
-  const F64<N> d =
-      exp64<N>(static_cast<double>(a.ssm_a[vh]) * softplus64<N>(alpha + static_cast<double>(a.dt_bias[vh])));
-  store<F32<N>>(decay, __builtin_convertvector(d, F32<N>));
-  store<F32<N>>(beta, __builtin_convertvector(sigmoid64<N>(b), F32<N>));
+  gates<N>(alpha, b, F64<N>(static_cast<double>(a.ssm_a[vh])), F64<N>(static_cast<double>(a.dt_bias[vh])),
+           decay, beta);
+}
+
+// Of `heads` value heads from vh on at one row.
+QK_INLINE void gates_of_heads(const gated_delta_args& a, int64_t row, int64_t vh, int64_t heads, float* decay,
+                              float* beta) {
+  constexpr int N = 8;
+  for (int64_t h = 0; h < heads; h += N) {
+    const int64_t n = heads - h < N ? heads - h : N;
+    F64<N> alpha, b, rate, bias;
+    unroll<N>([&](int i) QK_LAMBDA {
+      const int64_t at = vh + h + (i < n ? i : n - 1);
+      alpha[i] = static_cast<double>(a.alpha[row * a.ld_ab + at]);
+      b[i] = static_cast<double>(a.beta[row * a.ld_ab + at]);
+      rate[i] = static_cast<double>(a.ssm_a[at]);
+      bias[i] = static_cast<double>(a.dt_bias[at]);
+    });
+    float decays[N], betas[N];
+    gates<N>(alpha, b, rate, bias, decays, betas);
+    for (int64_t i = 0; i < n; ++i) {
+      decay[h + i] = decays[i];
+      beta[h + i] = betas[i];
+    }
+  }
 }
 
 // Values and gates of a block's tokens for value head vh, and what earlier tokens wrote.
@@ -246,8 +278,21 @@ QK_INLINE void load_values(const Layer& l, const Conv& conv, int64_t vh, int64_t
   conv_silu(conv, row, x.first, x.end, 2 * l.keys + vh * n, n, x.v);
   int64_t t = x.first;
   const int64_t at = (conv.seq->row_begin + row) * a.ld_ab + vh;
-  for (; t + 8 <= x.end; t += 8) gates<8>(a, at + t * a.ld_ab, vh, x.d + t, x.beta + t);
-  for (; t < x.end; ++t) gates<1>(a, at + t * a.ld_ab, vh, x.d + t, x.beta + t);
+  for (; t + 8 <= x.end; t += 8) gates_of_rows<8>(a, at + t * a.ld_ab, vh, x.d + t, x.beta + t);
+  for (; t < x.end; ++t) gates_of_rows<1>(a, at + t * a.ld_ab, vh, x.d + t, x.beta + t);
+}
+
+// The gated norm of o, of a value head's output at place `at` of the gates z and of `out`. Where more rows
+// come, gates of the next block are asked for.
+QK_INLINE void gated_norm(const Layer& l, const float* o, int64_t at, bool more) {
+  const gated_delta_args& a = l.a;
+  const float norm = rms_scale(o, a.value_dim, a.norm_eps);
+  for_each_lanes(a.value_dim, [&](auto lanes, int64_t c) QK_LAMBDA {
+    constexpr int N = decltype(lanes)::kN;
+    if (more) ask_for_lines<N>(a.z + at + kBlock * l.values + c);
+    store<F32<N>>(a.out + at + c,
+                  ((loadf<N>(o + c) * norm) * loadf<N>(a.norm_w + c)) * silu<N>(loadf<N>(a.z + at + c)));
+  });
 }
 
 // Keeps what the tokens wrote, and leaves the gated norm of their outputs.
@@ -259,21 +304,13 @@ QK_INLINE void leave_values(const Layer& l, const Conv& conv, int64_t vh, int64_
     float* entry = entries + t * l.entry.floats;
     copy(entry + l.entry.u + vh * n, x.u + t * n, n);
     entry[l.entry.d + vh] = x.d[t];
-    const float* o = x.o + t * n;
     const int64_t at = (conv.seq->row_begin + row + t) * l.values + vh * n;
-    const float norm = rms_scale(o, n, a.norm_eps);
-    for_each_lanes(n, [&](auto lanes, int64_t c) QK_LAMBDA {
-      constexpr int N = decltype(lanes)::kN;
-      if (row + t + kBlock < conv.seq->row_count) ask_for_lines<N>(a.z + at + kBlock * l.values + c);
-      store<F32<N>>(a.out + at + c,
-                    ((loadf<N>(o + c) * norm) * loadf<N>(a.norm_w + c)) * silu<N>(loadf<N>(a.z + at + c)));
-    });
+    gated_norm(l, x.o + t * n, at, row + t + kBlock < conv.seq->row_count);
   }
 }
 
 // Asks for what a step of the head begins with of what the sequence keeps: pieces that lie a row of all heads
-// apart, a fifth of what a single token reads (Zen 4, 0.8b shape, states in memory, the state itself asked
-// for ahead as well: 83 to 74 us a token).
+// apart.
 QK_INLINE void ask_for_kept(const Layer& l, const qrt_seq& seq, int64_t head) {
   const gated_delta_args& a = l.a;
   const Conv conv = l.conv(seq);
@@ -290,6 +327,113 @@ QK_INLINE void ask_for_kept(const Layer& l, const qrt_seq& seq, int64_t head) {
     for (int64_t i = 0; i < l.heads_each; ++i)
       ask(entry + l.entry.u + l.value_head(head, i) * a.value_dim, a.value_dim);
   }
+}
+
+// The only token that a sequence has in the step, of key heads [first, end) with no more than kBlock value
+// heads: what all heads do alike is done for all of them at once, in the order of memory. In `x` q, kk, kq
+// have a row for each key head, v and beta one for each value head, as they lie.
+struct Token {
+  const Layer& l;
+  const qrt_seq& seq;
+  int64_t first, end;
+  DeltaBlock& x;
+  const int64_t heads = end - first, place = seq.past % kBlock;
+  const Conv conv = l.conv(seq);
+  float* const entries = state_at(seq, l.a.delta_state_offset, seq.past) + l.entries;
+  float* const own = entries + place * l.entry.floats;
+  float* const keys = own + l.entry.k + first * l.a.key_dim;  // [heads][key_dim]
+
+  // Calls fn(value head, row, n) for each run of n value heads.
+  template <class Fn>
+  __attribute__((always_inline)) void for_each_run(Fn fn) const {
+    if (l.a.heads == QK_HeadOrder_Grouped) return fn(first * l.heads_each, 0, heads * l.heads_each);
+    for (int64_t i = 0; i < l.heads_each; ++i) fn(first + i * l.a.key_heads, i * heads, heads);
+  }
+  // Key head, counted from `first`, of the value head of row `row`.
+  __attribute__((always_inline)) int64_t key_head(int64_t row) const {
+    return l.a.heads == QK_HeadOrder_Grouped ? row / l.heads_each : row % heads;
+  }
+  // Asks for the n floats at `at` of each earlier token's entry.
+  __attribute__((always_inline)) void ask_for_earlier(int64_t at, int64_t n) const {
+    for (int64_t t = 0; t < place; ++t) {
+      for (int64_t c = 0; c < n; c += 16) ask_for_state(entries + t * l.entry.floats + at + c);
+    }
+  }
+};
+
+QK_INLINE void load_token_keys(const Token& token) {
+  const Layer& l = token.l;
+  const DeltaBlock& x = token.x;
+  const int64_t n = l.a.key_dim, run = token.heads * n, entry = l.entry.floats, place = token.place;
+  const bool l2_max = l.a.l2_form == QK_L2Form_Max;
+  conv_silu(token.conv, 0, 0, 1, token.first * n, run, x.q);
+  conv_silu(token.conv, 0, 0, 1, l.keys + token.first * n, run, token.keys);
+  for (int64_t h = 0; h < token.heads; ++h) {
+    float *q = x.q + h * n, *k = token.keys + h * n;
+    if (h + 1 < token.heads) token.ask_for_earlier(l.entry.k + (token.first + h + 1) * n, n);
+    l2_norm(q, n, l.a.l2_eps, l2_max, l.a.scale);
+    l2_norm(k, n, l.a.l2_eps, l2_max, 1.f);
+    // Behind its own key there is none: that one comes again, and nothing reads the products.
+    const float* earlier = token.entries + l.entry.k + (token.first + h) * n;
+    const auto row = [&](int64_t t) QK_LAMBDA { return earlier + (t < place ? t : place) * entry; };
+    for (int64_t i = 0; i <= place; i += 4) {
+      const float* const rows[4] = {row(i), row(i + 1), row(i + 2), row(i + 3)};
+      products<1>(rows, k, q, n, x.kk + h * kBlock + i, x.kq + h * kBlock + i);
+    }
+  }
+}
+
+QK_INLINE void load_token_values(const Token& token) {
+  const Layer& l = token.l;
+  const int64_t n = l.a.value_dim;
+  token.for_each_run([&](int64_t vh, int64_t row, int64_t heads) QK_LAMBDA {
+    conv_silu(token.conv, 0, 0, 1, 2 * l.keys + vh * n, heads * n, token.x.v + row * n);
+    gates_of_heads(l.a, token.seq.row_begin, vh, heads, token.own + l.entry.d + vh, token.x.beta + row);
+  });
+}
+
+QK_INLINE void token_of_heads(const Token& token) {
+  const Layer& l = token.l;
+  const DeltaBlock& x = token.x;
+  const int64_t n = l.a.value_dim, slot = l.a.key_dim * n;
+  load_token_values(token);
+  // What the first head begins with, as later heads find it asked for.
+  const float* state = token.entries - l.entries;
+  float* next = state_at(token.seq, l.a.delta_state_offset, token.seq.past + kBlock);
+  const int64_t begin = l.value_head(token.first, 0);
+  token.ask_for_earlier(l.entry.u + begin * n, n);
+  for (int64_t i = 0; i < kReadAhead; i += 16) ask_for_state(state + begin * slot + i);
+  load_token_keys(token);
+  token.for_each_run([&](int64_t run, int64_t row, int64_t heads) QK_LAMBDA {
+    for (int64_t vh = run; vh < run + heads; ++vh, ++row) {
+      if (vh + 1 < run + heads) token.ask_for_earlier(l.entry.u + (vh + 1) * n, n);
+      const int64_t h = token.key_head(row);
+      delta_token({.place = token.place,
+                   .key_dim = l.a.key_dim,
+                   .value_dim = n,
+                   .q = x.q + h * l.a.key_dim,
+                   .k = token.keys + h * l.a.key_dim,
+                   .v = x.v + row * n,
+                   .kk = x.kk + h * kBlock,
+                   .kq = x.kq + h * kBlock,
+                   .beta = x.beta[row],
+                   .entry = l.entry.floats,
+                   .keys = token.entries + l.entry.k + (token.first + h) * l.a.key_dim,
+                   .u = token.entries + l.entry.u + vh * n,
+                   .d = token.entries + l.entry.d + vh,
+                   .r = x.r,
+                   .o = x.o,
+                   .weighed = x.u},
+                  state + vh * slot, next + vh * slot);
+      gated_norm(l, x.o, token.seq.row_begin * l.values + vh * n, false);
+    }
+  });
+  const auto keep = [&](int64_t channel, int64_t channels)
+                        QK_LAMBDA { conv_keep(token.conv, channel, channels); };
+  keep(token.first * l.a.key_dim, token.heads * l.a.key_dim);
+  keep(l.keys + token.first * l.a.key_dim, token.heads * l.a.key_dim);
+  token.for_each_run([&](int64_t vh, int64_t, int64_t heads)
+                         QK_LAMBDA { keep(2 * l.keys + vh * n, heads * n); });
 }
 
 // A key head of one sequence; next_head of `next`, where that is not null, comes after it.
@@ -347,7 +491,15 @@ QK_EXPORT void qk_gated_delta(const gated_delta_args* args) {
   x.g = x.p + kBlock;
   // A sequence's heads one after the other, as they lie in its state: what is asked for ahead of one is the
   // next one's.
+  const int64_t at_once = kBlock / layer.heads_each;
   for (int64_t i = 0; i < a.n_seqs; ++i) {
+    if (a.seqs[i].row_count == 1 && at_once > 0) {
+      for (int64_t head = a.begin; head < a.end; head += at_once) {
+        const int64_t end = head + at_once < a.end ? head + at_once : a.end;
+        token_of_heads(Token{layer, a.seqs[i], head, end, x});
+      }
+      continue;
+    }
     for (int64_t head = a.begin; head < a.end; ++head) {
       const bool more = head + 1 < a.end;
       const qrt_seq* next = more ? &a.seqs[i] : i + 1 < a.n_seqs ? &a.seqs[i + 1] : nullptr;

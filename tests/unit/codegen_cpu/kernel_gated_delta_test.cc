@@ -148,8 +148,9 @@ DeltaAnswer reference(const Shape& s, const Weights& w, const Sequence& x, bool 
 class KernelGatedDelta : public KernelTest {};
 QCC_INSTANTIATE_KERNEL_TEST(KernelGatedDelta);
 
-const Shape kShapes[] = {
-    {2, 2, 32, 32, 4}, {3, 6, 64, 40, 4}, {2, 2, 128, 128, 2}, {1, 3, 8, 72, 6}, {1, 1, 256, 256, 4}};
+// The last three: more value heads than a single token's arrays hold at once, several key heads' and one's.
+const Shape kShapes[] = {{2, 2, 32, 32, 4},   {3, 6, 64, 40, 4}, {2, 2, 128, 128, 2}, {1, 3, 8, 72, 6},
+                         {1, 1, 256, 256, 4}, {19, 19, 8, 8, 4}, {9, 18, 8, 16, 3},   {2, 34, 8, 8, 4}};
 
 // || got - want ||^2 / || want ||^2
 template <class Number>
@@ -405,7 +406,8 @@ void group_heads(const Shape& s, Sequence& x) {
 }
 
 TEST_P(KernelGatedDelta, GroupedIsTiledInAnotherOrder) {
-  for (const Shape& s : {kShapes[1], kShapes[3], Shape{4, 8, 16, 16, 4}, Shape{3, 9, 8, 8, 2}}) {
+  for (const Shape& s :
+       {kShapes[1], kShapes[3], Shape{4, 8, 16, 16, 4}, Shape{3, 9, 8, 8, 2}, Shape{9, 18, 8, 8, 4}}) {
     SCOPED_TRACE(s.name());
     const int64_t tokens = 21;
     const Weights tiled = make_weights(s);
