@@ -1,38 +1,90 @@
 // The inner loop of all large products, once for machines with wider vectors.
-#include "dialects/hir/eval/ReferenceMath.h"
+#include <cstring>
 
-// Equal bits on every machine: the lanes are the same, and AVX2 alone has no fused multiply-add that the
-// compiler could contract to. Sanitizers cannot run before a clone is chosen.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
-#define QCC_WIDE __attribute__((target_clones("avx2", "default")))
-#else
-#define QCC_WIDE
-#endif
+#include "dialects/hir/eval/ReferenceMath.h"
 
 namespace qcc::hir {
 namespace {
 
+constexpr int kLanes = 16;
+
 template <class T>
-__attribute__((always_inline)) inline T dotOf(const T* a, const T* b, int64_t n) {
-  constexpr int kLanes = 16;
-  T lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += a[i + lane] * b[i + lane];
+T sumOf(const T (&lanes)[kLanes]) {
   T sum = 0;
   for (T lane : lanes) sum += lane;
-  for (; i < n; ++i) sum += a[i] * b[i];
   return sum;
+}
+
+// out = a . x from `begin` on, a multiple of kLanes, behind what the lanes have.
+template <class T>
+void finish(const T* a, const T* x, int64_t begin, int64_t n, T (&lanes)[kLanes], T* out) {
+  int64_t i = begin;
+  for (; i + kLanes <= n; i += kLanes)
+    for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += a[i + lane] * x[i + lane];
+  *out = sumOf(lanes);
+  for (; i < n; ++i) *out += a[i] * x[i];
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+bool hasAvx2() {
+  return __builtin_cpu_supports("avx2");
+}
+
+// The same lanes, of as many x at once as have their sums in half of the registers. AVX2 alone has no fused
+// multiply-add that the compiler could contract to: equal bits on every machine. Gives how many x it did.
+template <class T>
+__attribute__((target("avx2"))) size_t dotsWithAvx2(const T* a, llvm::ArrayRef<const T*> x, int64_t n,
+                                                    T* out) {
+  typedef T Vector __attribute__((vector_size(32)));
+  constexpr int kEach = 32 / sizeof(T), kVectors = kLanes / kEach, kRows = 8 / kVectors;
+  const int64_t end = n / kLanes * kLanes;
+  size_t done = 0;
+  for (; done + kRows <= x.size(); done += kRows) {
+    Vector sums[kRows][kVectors] = {};
+    for (int64_t i = 0; i < end; i += kEach * kVectors) {
+      for (int v = 0; v < kVectors; ++v) {
+        Vector left, right;
+        std::memcpy(&left, a + i + v * kEach, sizeof left);
+        for (int row = 0; row < kRows; ++row) {
+          std::memcpy(&right, x[done + row] + i + v * kEach, sizeof right);
+          sums[row][v] += left * right;
+        }
+      }
+    }
+    for (int row = 0; row < kRows; ++row) {
+      T lanes[kLanes];
+      std::memcpy(lanes, sums[row], sizeof lanes);
+      finish(a, x[done + row], end, n, lanes, out + done + row);
+    }
+  }
+  return done;
+}
+#else
+bool hasAvx2() {
+  return false;
+}
+template <class T>
+size_t dotsWithAvx2(const T*, llvm::ArrayRef<const T*>, int64_t, T*) {
+  return 0;
+}
+#endif
+
+template <class T>
+void dotsOf(const T* a, llvm::ArrayRef<const T*> x, int64_t n, T* out) {
+  static const bool wide = hasAvx2();
+  for (size_t row = wide ? dotsWithAvx2(a, x, n, out) : 0; row < x.size(); ++row) {
+    T lanes[kLanes] = {};
+    finish(a, x[row], 0, n, lanes, out + row);
+  }
 }
 
 }  // namespace
 
-QCC_WIDE float dot(const float* a, const float* b, int64_t n) {
-  return dotOf(a, b, n);
+void dots(const float* a, llvm::ArrayRef<const float*> x, int64_t n, float* out) {
+  dotsOf(a, x, n, out);
 }
-QCC_WIDE double dot(const double* a, const double* b, int64_t n) {
-  return dotOf(a, b, n);
+void dots(const double* a, llvm::ArrayRef<const double*> x, int64_t n, double* out) {
+  dotsOf(a, x, n, out);
 }
 
 }  // namespace qcc::hir

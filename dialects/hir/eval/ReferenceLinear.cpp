@@ -1,4 +1,5 @@
-// Reference meaning of the ops that read a big matrix: one row of it is decoded at a time, never the whole.
+// Reference meaning of the ops that read a big matrix: a few rows of it are decoded at a time, never the
+// whole.
 #include "dialects/hir/eval/ReferenceMath.h"
 
 using namespace mlir;
@@ -33,11 +34,10 @@ LogicalResult LinearOp::evaluate(Evaluator& ev) {
     int64_t outputs = weight.type.getShape()[0], inputs = weight.type.getShape()[1], rows = x.rows();
     Tensor<T> y{{rows, outputs}, std::vector<T>(rows * outputs)};
     inParts(outputs, [&](int64_t begin, int64_t end) {
-      std::vector<float> scratch;
-      std::vector<T> matrixRow(inputs);
-      for (int64_t o = begin; o < end; ++o) {
-        decodeWeightRow(weight, o, scratch, matrixRow.data());
-        for (int64_t r = 0; r < rows; ++r) y.data[r * outputs + o] = dot(matrixRow.data(), x.row(r), inputs);
+      DecodedRows<T> matrix(weight);
+      for (int64_t o = begin; o < end; o += matrix.size()) {
+        matrix.decode(o, end);
+        for (int64_t r = 0; r < rows; ++r) dots(x.row(r), matrix.rows(), inputs, y.row(r) + o);
       }
     });
     if (getScale()) {

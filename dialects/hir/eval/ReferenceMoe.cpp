@@ -79,13 +79,13 @@ class ExpertMatrix {
   void apply(int64_t expert, const std::vector<const T*>& x, const std::vector<T*>& y) const {
     T scale = scales.empty() ? T(1) : scales[scales.size() == 1 ? 0 : expert];
     inParts(rows(), [&](int64_t begin, int64_t end) {
-      std::vector<float> scratch;
-      std::vector<T> line(columns());
-      for (int64_t r = begin; r < end; ++r) {
-        decodeWeightRow(weight, expert * rows() + r, scratch, line.data());
+      DecodedRows<T> matrix(weight);
+      for (int64_t r = begin; r < end; r += matrix.size()) {
+        matrix.decode(expert * rows() + r, expert * rows() + end);
         for (size_t i = 0; i < x.size(); ++i) {
-          y[i][r] = dot(line.data(), x[i], columns());
-          if (!scales.empty()) y[i][r] *= scale;
+          dots(x[i], matrix.rows(), columns(), y[i] + r);
+          if (scales.empty()) continue;
+          for (int64_t at = 0; at < matrix.size(); ++at) y[i][r + at] *= scale;
         }
       }
     });
