@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/artifact/verifier.h"
+#include "runtime/base/bundle.h"
 
 namespace qrt {
 
@@ -41,7 +42,9 @@ Result<std::unique_ptr<Artifact>> Artifact::Open(const std::string& path) {
   std::unique_ptr<Artifact> artifact(new Artifact());
   artifact->path_ = path;
   artifact->map_ = *std::move(map);
-  artifact->bytes_ = artifact->map_.bytes();
+  const auto bundled = ArtifactInBundle(artifact->map_.bytes(), path);
+  if (!bundled.ok()) return bundled.status();
+  artifact->bytes_ = bundled->value_or(artifact->map_.bytes());
   QRT_RETURN_IF_ERROR(ArtifactVerifier(*artifact).Run());
   return artifact;
 }

@@ -71,6 +71,7 @@ class Artifact {
   Artifact(const Artifact&) = delete;
   Artifact& operator=(const Artifact&) = delete;
 
+  // Of a bundle (runtime/base/bundle.h) the artifact in it. Errors also: those of bundles.
   static Result<std::unique_ptr<Artifact>> Open(const std::string& path);
   // The same over bytes that the caller keeps alive and unchanged; `name` stands for the path in messages.
   // Errors also: INVALID_ARGUMENT Q4021 (not aligned).

@@ -1,16 +1,13 @@
 #include "runtime/qrun/bundle.h"
 
-#include <fcntl.h>
 #include <sys/auxv.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <climits>
-#include <cstring>
 
 #include "runtime/abi/bundle.h"
+#include "runtime/base/bundle.h"
+#include "runtime/base/file_map.h"
 
 namespace qrun {
 namespace {
@@ -32,50 +29,6 @@ bool IsOfBundle() {
   return *static_cast<const volatile uint32_t*>(&kNote.carries) != 0;
 }
 
-class File {
- public:
-  explicit File(const char* path) : descriptor_(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {}
-  ~File() {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
-// nullopt: the file does not end as a bundle does.
-Outcome ReadTrailer(const File& file, const std::string& path, std::optional<qbundle_trailer>* out) {
-  struct stat info;
-  qbundle_trailer trailer;
-  if (file.get() < 0 || fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return Outcome();
-  const uint64_t size = static_cast<uint64_t>(info.st_size);
-  if (size < sizeof trailer) return Outcome();
-  const ssize_t got = pread(file.get(), &trailer, sizeof trailer, static_cast<off_t>(size - sizeof trailer));
-  if (got != sizeof trailer || std::memcmp(trailer.magic, QBUNDLE_MAGIC, sizeof trailer.magic) != 0) {
-    return Outcome();
-  }
-  if (trailer.version != QBUNDLE_VERSION) {
-    return Outcome::Fail(kExitArtifact, 4027,
-                         "the bundle has version " + std::to_string(trailer.version) + ", this qrun reads " +
-                             std::to_string(QBUNDLE_VERSION),
-                         path, "make it again with the qcc and qrun of one release");
-  }
-  const uint64_t room = size - sizeof trailer;
-  if (trailer.artifact_offset % QBUNDLE_ALIGNMENT != 0 || trailer.artifact_offset > room ||
-      trailer.artifact_bytes == 0 || trailer.artifact_bytes != room - trailer.artifact_offset) {
-    return Outcome::Fail(kExitArtifact, 4027,
-                         "the bundle's trailer says " + std::to_string(trailer.artifact_bytes) +
-                             " bytes at " + std::to_string(trailer.artifact_offset) +
-                             ", which do not end where it begins, at " + std::to_string(room),
-                         path, "copy the bundle again, or make it again with qcc bundle");
-  }
-  *out = trailer;
-  return Outcome();
-}
-
 // The file that runs. Without /proc: the path that it was started by.
 std::string OwnFile() {
   char path[PATH_MAX];
@@ -92,38 +45,23 @@ std::string OwnFile() {
 
 Outcome FindOwnBundle(std::string* path) {
   const std::string own = OwnFile();
-  std::optional<qbundle_trailer> trailer;
-  const File file(own.c_str());
-  const int reason = errno;
-  QRUN_RETURN_IF_ERROR(ReadTrailer(file, own, &trailer));
-  if (trailer) {
-    *path = own;
-    return Outcome();
+  const qrt::Result<qrt::FileMap> file = qrt::FileMap::Open(own);
+  if (!file.ok()) {
+    if (!IsOfBundle()) return Outcome();
+    return Outcome::Fail(kExitArtifact, file.status().number(),
+                         "cannot open the bundle for its artifact: " + file.status().message(), own,
+                         "it has to be readable, not only executable");
   }
-  if (!IsOfBundle()) return Outcome();
-  if (file.get() < 0) {
-    return Outcome::Fail(kExitArtifact, 4002,
-                         std::string("cannot open the bundle for its artifact: ") + std::strerror(reason),
-                         own, "it has to be readable, not only executable");
+  const auto artifact = qrt::ArtifactInBundle(file->bytes(), own);
+  if (!artifact.ok()) {
+    const qrt::Status& why = artifact.status();
+    return Outcome::Fail(kExitArtifact, why.number(), why.message(), why.note(), why.help());
   }
+  if (artifact->has_value()) *path = own;
+  if (artifact->has_value() || !IsOfBundle()) return Outcome();
   return Outcome::Fail(kExitArtifact, 4027,
                        "the artifact that this program carried is gone: its end is missing", own,
                        "copy the bundle again, and whole; do not strip it");
-}
-
-Outcome MapBundled(const std::string& path, std::optional<std::span<const uint8_t>>* artifact) {
-  const File file(path.c_str());
-  std::optional<qbundle_trailer> trailer;
-  QRUN_RETURN_IF_ERROR(ReadTrailer(file, path, &trailer));
-  if (!trailer) return Outcome();
-  void* data = mmap(nullptr, trailer->artifact_bytes, PROT_READ, MAP_PRIVATE, file.get(),
-                    static_cast<off_t>(trailer->artifact_offset));
-  if (data == MAP_FAILED) {
-    return Outcome::Fail(errno == ENOMEM ? kExitResources : kExitArtifact, errno == ENOMEM ? 6001 : 4002,
-                         std::string("cannot map the bundle: ") + std::strerror(errno), path);
-  }
-  *artifact = std::span(static_cast<const uint8_t*>(data), trailer->artifact_bytes);
-  return Outcome();
 }
 
 }  // namespace qrun

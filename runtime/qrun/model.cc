@@ -4,10 +4,8 @@
 #include <cstdio>
 #include <iterator>
 #include <set>
-#include <span>
 
 #include "runtime/aot/cache_layout.h"
-#include "runtime/qrun/bundle.h"
 #include "runtime/qrun/escape.h"
 #include "runtime/qrun/process.h"
 
@@ -197,14 +195,7 @@ Outcome OpenArtifact(const std::string& path, bool verbose, ArtifactPtr* out, qr
   options.struct_size = sizeof options;
   options.log = verbose ? &sink : nullptr;
   qrt_artifact* artifact = nullptr;
-  std::optional<std::span<const uint8_t>> bundled;
-  QRUN_RETURN_IF_ERROR(MapBundled(path, &bundled));
-  if (bundled) {
-    QRUN_CALL(qrt_artifact_open_memory(bundled->data(), bundled->size(), path.c_str(), &options, &artifact,
-                                       &error));
-  } else {
-    QRUN_CALL(qrt_artifact_open(path.c_str(), &options, &artifact, &error));
-  }
+  QRUN_CALL(qrt_artifact_open(path.c_str(), &options, &artifact, &error));
   out->reset(artifact);
   info->struct_size = sizeof *info;
   QRUN_CALL(qrt_artifact_describe(artifact, info, &error));

@@ -147,7 +147,6 @@ class Bundle:
             ("no such qrun", [self.model, "--qrun", h.path("none")], "Q0105", 2),
             ("a bundle as qrun", [self.model, "--qrun", self.app], "carries an artifact already", 2),
             ("a model", [TINY], "Q4005", 4),
-            ("a bundle as artifact", [self.app], "Q4005", 4),
             ("half an artifact", [write("half.qbin", artifact[:-5])], "Q4004", 4),
             ("an artifact with a wrong bit", [damaged], "Q401", 4),
             ("no such artifact", [h.path("none.qbin")], "Q4001", 4),
@@ -176,6 +175,24 @@ class Bundle:
         assert code == 0, f"qcc by a link does not find its qrun: {err}"
         return f"{len(cases) + len(inputs) + 3} refused"
 
+    def read_by_qcc(self):
+        """What qcc says of an artifact it says of the bundle that carries it."""
+        def same(*words):
+            of_bundle, of_model = (run(self.qcc, *[path if w == "IT" else w for w in words]) for path in (self.app, self.model))
+            assert of_bundle[0] == 0, f"{words}: exit {of_bundle[0]}: {of_bundle[2]}"
+            assert of_bundle[1].replace(self.app, self.model) == of_model[1], f"{words}: {of_bundle[1]!r}, of the artifact {of_model[1]!r}"
+
+        same("inspect", "IT")
+        same("inspect", "IT", "--json")
+        same("inspect", "IT", "--emit", "manifest")
+        same("verify", "IT", "-q")
+        same("diff", "IT", self.model)
+        again = self.h.path("of-a-bundle")
+        self.h.run("qcc", "bundle", self.app, "-o", again, "-q")
+        with open(self.app, "rb") as f, open(again, "rb") as g:
+            assert f.read() == g.read(), "a bundle made of a bundle is another file"
+        os.remove(again)
+
     def damaged_bundles(self):
         with open(self.app, "rb") as f:
             data = f.read()
@@ -188,6 +205,8 @@ class Bundle:
             os.chmod(path, 0o755)
             code, out, err = run(path, "-p", "hello")
             assert code == expected and words in err, f"{what}: exit {code}, expected {expected} and {words}: {err}"
+            code, _, err = run(self.qcc, "verify", path)
+            assert code == 4, f"{what}: qcc verify: exit {code}: {err}"
             os.remove(path)
 
         def trailer(*fields):
@@ -220,6 +239,7 @@ def main():
     h.case("the artifact is mapped in place", bundle.mapped_in_place)
     h.case("in an empty root", bundle.in_an_empty_root)
     h.case("what qcc bundle refuses", bundle.refusals)
+    h.case("qcc reads what it carries", bundle.read_by_qcc)
     h.case("a damaged bundle says so", bundle.damaged_bundles)
     h.finish()
 

@@ -153,8 +153,9 @@ typedef struct qrt_artifact_options {
   uint32_t verify_weights;        /* non-zero: also hash the weights now (reads the whole file) */
 } qrt_artifact_options;
 
-/* Maps the file and verifies header, section table, bounds and the hashes of everything but the weights.
- * Errors: NOT_FOUND, IO_ERROR, ARTIFACT_CORRUPT, ARTIFACT_INCOMPATIBLE, OUT_OF_MEMORY, INVALID_ARGUMENT. */
+/* Maps the file and verifies header, section table, bounds and the hashes of everything but the weights. Of
+ * an executable that `qcc bundle` made: the artifact in it. Errors: NOT_FOUND, IO_ERROR, ARTIFACT_CORRUPT,
+ * ARTIFACT_INCOMPATIBLE, OUT_OF_MEMORY, INVALID_ARGUMENT. */
 QRT_API qrt_status qrt_artifact_open(const char* path, const qrt_artifact_options* options,
                                      qrt_artifact** out, qrt_error* error);
 
