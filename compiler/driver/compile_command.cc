@@ -12,6 +12,7 @@
 #include "compiler/cache/cache_folder.h"
 #include "compiler/driver/commands.h"
 #include "compiler/driver/compile_arguments.h"
+#include "compiler/driver/model_report.h"
 #include "compiler/driver/report_text.h"
 #include "compiler/pipeline/cached_compile.h"
 #include "compiler/targets/user_kernels.h"
@@ -65,6 +66,7 @@ absl::Status RunCompile(const CompileArguments& arguments, const Cli& cli) {
     if (absl::Status s = CheckNotAStream(options->output); !s.ok()) return s;
     if (absl::Status s = CheckIsNoFolder(*options); !s.ok()) return s;
     for (const std::string& input : {options->input, options->mtp}) {
+      if (!IsGguf(input)) continue;  // that is what is wrong, and nothing will be written
       if (absl::Status s = CheckOutput(options->output, input, bytes); !s.ok()) return s;
     }
     absl::StatusOr<UserKernels> kernels = UserKernels::Open(options->kernels);

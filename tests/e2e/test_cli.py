@@ -143,6 +143,9 @@ def input_refused(h):
         cases.append((name, h.path(name), code, says))
     for name, path, code, says in cases:
         refused(h, f"compile of {name}", 3, code, says, *compile, path, "-o", out, "-q")
+    with open(h.path("made.qbin"), "wb") as f:
+        f.write(b"\x89QBIN\r\n" + bytes(64))
+    refused(h, "compile of an artifact, which would be the output, too", 3, "Q1003", ["made.qbin", "GGUF"], *compile, h.path("made.qbin"), "-q")
     h.check("a refused model leaves no file", not [f for f in os.listdir(h.work) if f.startswith("refused")])
 
 

@@ -1,9 +1,9 @@
 // gated_delta: causal convolution, silu, l2 norm, gates, delta rule and gated norm of one key head and its
 // value heads, in blocks of 16 tokens by position. A block that a step has only a part of goes on from what
-// earlier steps left in the sequence's state; delta_block.h says why that gives the same bits. A single token
-// takes its own way, for several heads together.
+// earlier steps left in the sequence's state; delta_block.h says why that gives the same bits. Steps of a few
+// tokens take their own way, for several heads together.
 #include "codegen/cpu/kernels/delta_block.h"
-#include "codegen/cpu/kernels/delta_token.h"
+#include "codegen/cpu/kernels/delta_tokens.h"
 #include "codegen/cpu/kernels/kernels.h"
 #include "codegen/cpu/kernels/math.h"
 #include "codegen/cpu/kernels/row_ops.h"
@@ -16,6 +16,10 @@ namespace {
 using qcc::cpu::DeltaScratch;
 using qcc::cpu::kMaxConvTaps;
 using qcc::layouts::DeltaEntry;
+
+// The most rows of a sequence that are taken a few at a time (0.8b shape, Zen 5, states in a cache, over
+// blocks: 2 to 4 rows 0.74 to 0.78 of the time, 5 and 6 0.8 to 0.9, 8 as much).
+constexpr int64_t kFewRows = 2 * kFewTokens;
 
 template <int N>
 struct Lanes {
@@ -117,12 +121,11 @@ QK_INLINE void conv_keep(const Conv& conv, int64_t channel, int64_t n) {
   }
 }
 
-// kk, kq[0..4) = products of four rows of n floats with a token's key and query, of T tokens, whose rows
-// follow each other: many sums at once, for one waits for each of its additions. A sum has eight lanes, of
-// key and query together.
+// kk, kq[0..4) = products of four rows of n floats with a token's key and query, of T tokens: many sums at
+// once, for one waits for each of its additions. A sum has eight lanes, of key and query together.
 template <int T>
-QK_INLINE void products(const float* const (&rows)[4], const float* key, const float* query, int64_t n,
-                        float* kk, float* kq) {
+QK_INLINE void products(const float* const (&rows)[4], const float* const* key, const float* const* query,
+                        int64_t n, float* kk, float* kq) {
   F32<16> sums[T][4];
   unroll<4 * T>([&](int i) QK_LAMBDA { sums[i / 4][i % 4] = F32<16>(0.f); });
   const auto join = [](F32<8> a, F32<8> b) QK_LAMBDA {
@@ -130,8 +133,7 @@ QK_INLINE void products(const float* const (&rows)[4], const float* key, const f
   };
   for (int64_t c = 0; c < n; c += 8) {
     F32<16> both[T];
-    unroll<T>([&](int t)
-                  QK_LAMBDA { both[t] = join(loadf<8>(key + t * n + c), loadf<8>(query + t * n + c)); });
+    unroll<T>([&](int t) QK_LAMBDA { both[t] = join(loadf<8>(key[t] + c), loadf<8>(query[t] + c)); });
     unroll<4>([&](int i) QK_LAMBDA {
       const F32<8> row = loadf<8>(rows[i] + c);
       unroll<T>([&](int t) QK_LAMBDA { sums[t][i] = fma<16>(join(row, row), both[t], sums[t][i]); });
@@ -210,9 +212,14 @@ QK_INLINE void load_keys(const Layer& l, const Conv& conv, int64_t head, int64_t
   // Up to three rows behind the last token's own come along; nothing reads their products.
   const auto each = [&](auto tokens, int64_t t) QK_LAMBDA {
     constexpr int T = decltype(tokens)::kN;
+    const float *keys[T], *queries[T];
+    unroll<T>([&](int at) QK_LAMBDA {
+      keys[at] = x.k + (t + at) * n;
+      queries[at] = x.q + (t + at) * n;
+    });
     for (int64_t i = 0; i < t + T; i += 4) {
       const float* const rows[4] = {x.k + i * n, x.k + (i + 1) * n, x.k + (i + 2) * n, x.k + (i + 3) * n};
-      products<T>(rows, x.k + t * n, x.q + t * n, n, x.kk + t * kBlock + i, x.kq + t * kBlock + i);
+      products<T>(rows, keys, queries, n, x.kk + t * kBlock + i, x.kq + t * kBlock + i);
     }
   };
   int64_t t = x.first;
@@ -309,49 +316,32 @@ QK_INLINE void leave_values(const Layer& l, const Conv& conv, int64_t vh, int64_
   }
 }
 
-// Asks for what a step of the head begins with of what the sequence keeps: pieces that lie a row of all heads
-// apart.
-QK_INLINE void ask_for_kept(const Layer& l, const qrt_seq& seq, int64_t head) {
-  const gated_delta_args& a = l.a;
-  const Conv conv = l.conv(seq);
-  const auto ask = [](const float* p, int64_t n) QK_LAMBDA {
-    for (int64_t c = 0; c < n; c += 16) ask_for_state(p + c);
-  };
-  for (int64_t at = 1 - a.taps; at < 0; ++at) {
-    const float* inputs = conv.kept(at);
-    for_each_run(l, head, [&](int64_t channel, int64_t n) QK_LAMBDA { ask(inputs + channel, n); });
-  }
-  const float* entry = state_at(seq, a.delta_state_offset, seq.past) + l.entries;
-  for (int64_t t = 0; t < seq.past % kBlock; ++t, entry += l.entry.floats) {
-    ask(entry + l.entry.k + head * a.key_dim, a.key_dim);
-    for (int64_t i = 0; i < l.heads_each; ++i)
-      ask(entry + l.entry.u + l.value_head(head, i) * a.value_dim, a.value_dim);
-  }
-}
-
-// The only token that a sequence has in the step, of key heads [first, end) with no more than kBlock value
-// heads: what all heads do alike is done for all of them at once, in the order of memory. In `x` q, kk, kq
-// have a row for each key head, v and beta one for each value head, as they lie.
-struct Token {
+// Tokens [begin, begin + count) of a sequence's step, T at most and of one block, of key heads [first, end),
+// which have no more than kBlock / T value heads: what all heads do alike is done for all of them at once, in
+// the order of memory. In `x` q, k have a row for each token and key head, kk, kq for each key head and
+// token, and v, beta for each run of value heads, token and head of it, each in that order.
+template <int T>
+struct Tokens {
   const Layer& l;
   const qrt_seq& seq;
-  int64_t first, end;
+  int64_t begin, count, first, end;
   DeltaBlock& x;
-  const int64_t heads = end - first, place = seq.past % kBlock;
+  const int64_t heads = end - first, place = (seq.past + begin) % kBlock;
   const Conv conv = l.conv(seq);
-  float* const entries = state_at(seq, l.a.delta_state_offset, seq.past) + l.entries;
-  float* const own = entries + place * l.entry.floats;
-  float* const keys = own + l.entry.k + first * l.a.key_dim;  // [heads][key_dim]
+  float* const entries = state_at(seq, l.a.delta_state_offset, seq.past + begin) + l.entries;
 
-  // Calls fn(value head, row, n) for each run of n value heads.
+  // Calls fn(first value head, n, row of its first token) for each run of n value heads.
   template <class Fn>
   __attribute__((always_inline)) void for_each_run(Fn fn) const {
-    if (l.a.heads == QK_HeadOrder_Grouped) return fn(first * l.heads_each, 0, heads * l.heads_each);
-    for (int64_t i = 0; i < l.heads_each; ++i) fn(first + i * l.a.key_heads, i * heads, heads);
+    if (l.a.heads == QK_HeadOrder_Grouped) return fn(first * l.heads_each, heads * l.heads_each, 0);
+    for (int64_t i = 0; i < l.heads_each; ++i) fn(first + i * l.a.key_heads, heads, i * heads * count);
   }
-  // Key head, counted from `first`, of the value head of row `row`.
-  __attribute__((always_inline)) int64_t key_head(int64_t row) const {
-    return l.a.heads == QK_HeadOrder_Grouped ? row / l.heads_each : row % heads;
+  // Key head, counted from `first`, of value head i of a run.
+  __attribute__((always_inline)) int64_t key_head(int64_t i) const {
+    return l.a.heads == QK_HeadOrder_Grouped ? i / l.heads_each : i;
+  }
+  __attribute__((always_inline)) float* entry(int64_t t) const {
+    return entries + (place + t) * l.entry.floats;
   }
   // Asks for the n floats at `at` of each earlier token's entry.
   __attribute__((always_inline)) void ask_for_earlier(int64_t at, int64_t n) const {
@@ -359,86 +349,126 @@ struct Token {
       for (int64_t c = 0; c < n; c += 16) ask_for_state(entries + t * l.entry.floats + at + c);
     }
   }
+  // of[t] = row t of rows `run` floats apart, of T tokens: where there are fewer, the last one again.
+  __attribute__((always_inline)) void rows(const float* from, int64_t run, const float* (&of)[T]) const {
+    unroll<T>([&](int t) QK_LAMBDA { of[t] = from + (t < count ? t : count - 1) * run; });
+  }
 };
 
-QK_INLINE void load_token_keys(const Token& token) {
-  const Layer& l = token.l;
-  const DeltaBlock& x = token.x;
-  const int64_t n = l.a.key_dim, run = token.heads * n, entry = l.entry.floats, place = token.place;
+template <int T>
+QK_INLINE void load_token_keys(const Tokens<T>& tokens) {
+  const Layer& l = tokens.l;
+  const DeltaBlock& x = tokens.x;
+  const int64_t n = l.a.key_dim, run = tokens.heads * n, last = tokens.place + tokens.count - 1;
+  const int64_t at = l.entry.k + tokens.first * n;
   const bool l2_max = l.a.l2_form == QK_L2Form_Max;
-  conv_silu(token.conv, 0, 0, 1, token.first * n, run, x.q);
-  conv_silu(token.conv, 0, 0, 1, l.keys + token.first * n, run, token.keys);
-  for (int64_t h = 0; h < token.heads; ++h) {
-    float *q = x.q + h * n, *k = token.keys + h * n;
-    if (h + 1 < token.heads) token.ask_for_earlier(l.entry.k + (token.first + h + 1) * n, n);
-    l2_norm(q, n, l.a.l2_eps, l2_max, l.a.scale);
-    l2_norm(k, n, l.a.l2_eps, l2_max, 1.f);
-    // Behind its own key there is none: that one comes again, and nothing reads the products.
-    const float* earlier = token.entries + l.entry.k + (token.first + h) * n;
-    const auto row = [&](int64_t t) QK_LAMBDA { return earlier + (t < place ? t : place) * entry; };
-    for (int64_t i = 0; i <= place; i += 4) {
+  conv_silu(tokens.conv, tokens.begin, 0, tokens.count, tokens.first * n, run, x.q);
+  conv_silu(tokens.conv, tokens.begin, 0, tokens.count, l.keys + tokens.first * n, run, x.k);
+  for (int64_t h = 0; h < tokens.heads; ++h) {
+    if (h + 1 < tokens.heads) tokens.ask_for_earlier(at + (h + 1) * n, n);
+    for (int64_t t = 0; t < tokens.count; ++t) {
+      float *q = x.q + t * run + h * n, *k = x.k + t * run + h * n;
+      l2_norm(q, n, l.a.l2_eps, l2_max, l.a.scale);
+      l2_norm(k, n, l.a.l2_eps, l2_max, 1.f);
+      copy(tokens.entry(t) + at + h * n, k, n);
+    }
+    // Behind the last key there is none: that one comes again, and nothing reads the products.
+    const float* earlier = tokens.entries + at + h * n;
+    const auto row = [&](int64_t t) QK_LAMBDA { return earlier + (t < last ? t : last) * l.entry.floats; };
+    const float *keys[T], *queries[T];
+    tokens.rows(x.k + h * n, run, keys);
+    tokens.rows(x.q + h * n, run, queries);
+    for (int64_t i = 0; i <= last; i += 4) {
       const float* const rows[4] = {row(i), row(i + 1), row(i + 2), row(i + 3)};
-      products<1>(rows, k, q, n, x.kk + h * kBlock + i, x.kq + h * kBlock + i);
+      products<T>(rows, keys, queries, n, x.kk + h * T * kBlock + i, x.kq + h * T * kBlock + i);
     }
   }
 }
 
-QK_INLINE void load_token_values(const Token& token) {
-  const Layer& l = token.l;
+template <int T>
+QK_INLINE void load_token_values(const Tokens<T>& tokens) {
+  const Layer& l = tokens.l;
   const int64_t n = l.a.value_dim;
-  token.for_each_run([&](int64_t vh, int64_t row, int64_t heads) QK_LAMBDA {
-    conv_silu(token.conv, 0, 0, 1, 2 * l.keys + vh * n, heads * n, token.x.v + row * n);
-    gates_of_heads(l.a, token.seq.row_begin, vh, heads, token.own + l.entry.d + vh, token.x.beta + row);
-  });
-}
-
-QK_INLINE void token_of_heads(const Token& token) {
-  const Layer& l = token.l;
-  const DeltaBlock& x = token.x;
-  const int64_t n = l.a.value_dim, slot = l.a.key_dim * n;
-  load_token_values(token);
-  // What the first head begins with, as later heads find it asked for.
-  const float* state = token.entries - l.entries;
-  float* next = state_at(token.seq, l.a.delta_state_offset, token.seq.past + kBlock);
-  const int64_t begin = l.value_head(token.first, 0);
-  token.ask_for_earlier(l.entry.u + begin * n, n);
-  for (int64_t i = 0; i < kReadAhead; i += 16) ask_for_state(state + begin * slot + i);
-  load_token_keys(token);
-  token.for_each_run([&](int64_t run, int64_t row, int64_t heads) QK_LAMBDA {
-    for (int64_t vh = run; vh < run + heads; ++vh, ++row) {
-      if (vh + 1 < run + heads) token.ask_for_earlier(l.entry.u + (vh + 1) * n, n);
-      const int64_t h = token.key_head(row);
-      delta_token({.place = token.place,
-                   .key_dim = l.a.key_dim,
-                   .value_dim = n,
-                   .q = x.q + h * l.a.key_dim,
-                   .k = token.keys + h * l.a.key_dim,
-                   .v = x.v + row * n,
-                   .kk = x.kk + h * kBlock,
-                   .kq = x.kq + h * kBlock,
-                   .beta = x.beta[row],
-                   .entry = l.entry.floats,
-                   .keys = token.entries + l.entry.k + (token.first + h) * l.a.key_dim,
-                   .u = token.entries + l.entry.u + vh * n,
-                   .d = token.entries + l.entry.d + vh,
-                   .r = x.r,
-                   .o = x.o,
-                   .weighed = x.u},
-                  state + vh * slot, next + vh * slot);
-      gated_norm(l, x.o, token.seq.row_begin * l.values + vh * n, false);
+  tokens.for_each_run([&](int64_t vh, int64_t heads, int64_t row) QK_LAMBDA {
+    conv_silu(tokens.conv, tokens.begin, 0, tokens.count, 2 * l.keys + vh * n, heads * n,
+              tokens.x.v + row * n);
+    for (int64_t t = 0; t < tokens.count; ++t) {
+      gates_of_heads(l.a, tokens.seq.row_begin + tokens.begin + t, vh, heads,
+                     tokens.entry(t) + l.entry.d + vh, tokens.x.beta + row + t * heads);
     }
   });
-  const auto keep = [&](int64_t channel, int64_t channels)
-                        QK_LAMBDA { conv_keep(token.conv, channel, channels); };
-  keep(token.first * l.a.key_dim, token.heads * l.a.key_dim);
-  keep(l.keys + token.first * l.a.key_dim, token.heads * l.a.key_dim);
-  token.for_each_run([&](int64_t vh, int64_t, int64_t heads)
-                         QK_LAMBDA { keep(2 * l.keys + vh * n, heads * n); });
 }
 
-// A key head of one sequence; next_head of `next`, where that is not null, comes after it.
-QK_INLINE void head_of_sequence(const Layer& l, const qrt_seq& seq, int64_t head, const qrt_seq* next,
-                                int64_t next_head, DeltaBlock& x) {
+template <int T>
+QK_INLINE void tokens_of_heads(const Tokens<T>& tokens) {
+  const Layer& l = tokens.l;
+  const DeltaBlock& x = tokens.x;
+  const int64_t n = l.a.value_dim, slot = l.a.key_dim * n, key_run = tokens.heads * l.a.key_dim;
+  load_token_values(tokens);
+  // What the first head begins with, as later heads find it asked for.
+  const float* state = tokens.entries - l.entries;
+  float* next = state_at(tokens.seq, l.a.delta_state_offset, tokens.seq.past + tokens.begin + kBlock);
+  const int64_t begin = l.value_head(tokens.first, 0);
+  tokens.ask_for_earlier(l.entry.u + begin * n, n);
+  for (int64_t i = 0; i < kReadAhead; i += 16) ask_for_state(state + begin * slot + i);
+  load_token_keys(tokens);
+  tokens.for_each_run([&](int64_t run, int64_t heads, int64_t row) QK_LAMBDA {
+    for (int64_t i = 0; i < heads; ++i) {
+      const int64_t vh = run + i, h = tokens.key_head(i);
+      if (i + 1 < heads) tokens.ask_for_earlier(l.entry.u + (vh + 1) * n, n);
+      DeltaTokens<T> rule = {.place = tokens.place,
+                             .count = tokens.count,
+                             .key_dim = l.a.key_dim,
+                             .value_dim = n,
+                             .q = {},
+                             .k = {},
+                             .v = {},
+                             .beta = x.beta + row + i,
+                             .beta_row = heads,
+                             .kk = x.kk + h * T * kBlock,
+                             .kq = x.kq + h * T * kBlock,
+                             .entry = l.entry.floats,
+                             .keys = tokens.entries + l.entry.k + (tokens.first + h) * l.a.key_dim,
+                             .u = tokens.entries + l.entry.u + vh * n,
+                             .d = tokens.entries + l.entry.d + vh,
+                             .r = x.r,
+                             .o = x.o,
+                             .weighed = x.u};
+      tokens.rows(x.q + h * l.a.key_dim, key_run, rule.q);
+      tokens.rows(x.k + h * l.a.key_dim, key_run, rule.k);
+      tokens.rows(x.v + (row + i) * n, heads * n, rule.v);
+      delta_tokens(rule, state + vh * slot, next + vh * slot);
+      for (int64_t t = 0; t < tokens.count; ++t) {
+        const int64_t at = (tokens.seq.row_begin + tokens.begin + t) * l.values + vh * n;
+        gated_norm(l, x.o + t * n, at, false);
+      }
+    }
+  });
+}
+
+// A sequence's few tokens, of key heads [first, end).
+template <int T>
+QK_INLINE void few_tokens(const Layer& l, const qrt_seq& seq, int64_t first, int64_t end, DeltaBlock& x) {
+  const int64_t at_once = kBlock / T / l.heads_each;
+  for (int64_t done = 0; done < seq.row_count;) {
+    const int64_t in_block = kBlock - (seq.past + done) % kBlock, left = seq.row_count - done;
+    const int64_t most = in_block < T ? in_block : T, count = left < most ? left : most;
+    for (int64_t head = first; head < end; head += at_once) {
+      tokens_of_heads(Tokens<T>{l, seq, done, count, head, head + at_once < end ? head + at_once : end, x});
+    }
+    done += count;
+  }
+  const Conv conv = l.conv(seq);
+  const int64_t key_dim = l.a.key_dim, value_dim = l.a.value_dim, heads = end - first;
+  conv_keep(conv, first * key_dim, heads * key_dim);
+  conv_keep(conv, l.keys + first * key_dim, heads * key_dim);
+  Tokens<T>{l, seq, 0, 0, first, end, x}.for_each_run([&](int64_t vh, int64_t n, int64_t) QK_LAMBDA {
+    conv_keep(conv, 2 * l.keys + vh * value_dim, n * value_dim);
+  });
+}
+
+// A key head of one sequence.
+QK_INLINE void head_of_sequence(const Layer& l, const qrt_seq& seq, int64_t head, DeltaBlock& x) {
   const gated_delta_args& a = l.a;
   const int64_t slot = a.key_dim * a.value_dim;
   const Conv conv = l.conv(seq);
@@ -450,7 +480,6 @@ QK_INLINE void head_of_sequence(const Layer& l, const qrt_seq& seq, int64_t head
     float* state = state_at(seq, a.delta_state_offset, position);
     float* following = state_at(seq, a.delta_state_offset, position + kBlock);
     load_keys(l, conv, head, row, state + l.entries, x);
-    if (done == 0 && next != nullptr) ask_for_kept(l, *next, next_head);
     for (int64_t i = 0; i < l.heads_each; ++i) {
       const int64_t vh = l.value_head(head, i);
       load_values(l, conv, vh, row, state + l.entries, x);
@@ -489,21 +518,15 @@ QK_EXPORT void qk_gated_delta(const gated_delta_args* args) {
   x.beta = x.d + kBlock;
   x.p = x.beta + kBlock;
   x.g = x.p + kBlock;
-  // A sequence's heads one after the other, as they lie in its state: what is asked for ahead of one is the
-  // next one's.
-  const int64_t at_once = kBlock / layer.heads_each;
+  // A sequence's heads one after the other, as they lie in its state.
   for (int64_t i = 0; i < a.n_seqs; ++i) {
-    if (a.seqs[i].row_count == 1 && at_once > 0) {
-      for (int64_t head = a.begin; head < a.end; head += at_once) {
-        const int64_t end = head + at_once < a.end ? head + at_once : a.end;
-        token_of_heads(Token{layer, a.seqs[i], head, end, x});
-      }
-      continue;
-    }
-    for (int64_t head = a.begin; head < a.end; ++head) {
-      const bool more = head + 1 < a.end;
-      const qrt_seq* next = more ? &a.seqs[i] : i + 1 < a.n_seqs ? &a.seqs[i + 1] : nullptr;
-      head_of_sequence(layer, a.seqs[i], head, next, more ? head + 1 : a.begin, x);
+    const qrt_seq& seq = a.seqs[i];
+    if (seq.row_count == 1 && layer.heads_each <= kBlock) {
+      few_tokens<1>(layer, seq, a.begin, a.end, x);
+    } else if (seq.row_count <= kFewRows && layer.heads_each <= kBlock / kFewTokens) {
+      few_tokens<kFewTokens>(layer, seq, a.begin, a.end, x);
+    } else {
+      for (int64_t head = a.begin; head < a.end; ++head) head_of_sequence(layer, seq, head, x);
     }
   }
 }

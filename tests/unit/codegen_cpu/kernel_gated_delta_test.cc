@@ -148,9 +148,11 @@ DeltaAnswer reference(const Shape& s, const Weights& w, const Sequence& x, bool 
 class KernelGatedDelta : public KernelTest {};
 QCC_INSTANTIATE_KERNEL_TEST(KernelGatedDelta);
 
-// The last three: more value heads than a single token's arrays hold at once, several key heads' and one's.
-const Shape kShapes[] = {{2, 2, 32, 32, 4},   {3, 6, 64, 40, 4}, {2, 2, 128, 128, 2}, {1, 3, 8, 72, 6},
-                         {1, 1, 256, 256, 4}, {19, 19, 8, 8, 4}, {9, 18, 8, 16, 3},   {2, 34, 8, 8, 4}};
+// The last four: more value heads than the arrays of a single token, or of a few, hold at once: of several
+// key heads, and of one.
+const Shape kShapes[] = {{2, 2, 32, 32, 4}, {3, 6, 64, 40, 4},   {2, 2, 128, 128, 2},
+                         {1, 3, 8, 72, 6},  {1, 1, 256, 256, 4}, {19, 19, 8, 8, 4},
+                         {9, 18, 8, 16, 3}, {2, 34, 8, 8, 4},    {2, 10, 8, 8, 4}};
 
 // || got - want ||^2 / || want ||^2
 template <class Number>
@@ -185,7 +187,7 @@ void expect_values_and_splits(const Kernels& k, const Shape& s, bool l2_max) {
   EXPECT_EQ(whole.state[0], 0.f) << "another layer's state";
 
   for (const std::vector<int64_t>& lengths :
-       {std::vector<int64_t>{1}, {2}, {3, 1, 16}, {15, 17}, {40, 1}, {5}}) {
+       {std::vector<int64_t>{1}, {2}, {3, 1, 16}, {15, 17}, {40, 1}, {4}, {5}, {7}}) {
     for (const bool steps_back : {false, true}) {
       const int64_t cuts = steps_back ? s.key_heads : 1;
       Sequence split = make_sequence(s, tokens, 11, steps_back);
