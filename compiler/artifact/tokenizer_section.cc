@@ -19,12 +19,14 @@ namespace {
 constexpr char kTokens[] = "tokenizer.ggml.tokens";
 constexpr char kTypes[] = "tokenizer.ggml.token_type";
 constexpr char kMerges[] = "tokenizer.ggml.merges";
-// The pre-tokenizers that there are, and whether the tokenizers that use them bring text into Unicode's form
-// C first, which the file does not say.
+// The pre-tokenizers that there are, by which rule of the runtime's they split, and whether the tokenizers
+// that use them bring text into Unicode's form C first, which the file does not say. Distills of R1 on Qwen3
+// have Qwen's words and DeepSeek's tokenizer around them.
 constexpr struct {
-  std::string_view name;
+  std::string_view name, rule;
   bool nfc;
-} kPreTokenizers[] = {{"qwen2", true}, {"qwen35", true}};
+} kPreTokenizers[] = {
+    {"qwen2", "qwen2", true}, {"qwen35", "qwen35", true}, {"deepseek-r1-qwen", "qwen2", false}};
 // Ids after which generation ends, one or a list each: of the text, a turn, a message, a file to be filled
 // in.
 constexpr const char* kEndKeys[] = {"tokenizer.ggml.eos_token_id",     "tokenizer.ggml.eos_token_ids",
@@ -136,7 +138,7 @@ class Builder {
                    Concat("the pre-tokenizer is ", Quote(*pre), ", expected one of: ", PreTokenizers()),
                    "this pre-tokenizer is not supported");
     }
-    spec_.pre = std::string(*pre);
+    spec_.pre = std::string(known->rule);
     spec_.nfc = known->nfc;
     return absl::OkStatus();
   }

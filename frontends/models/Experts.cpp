@@ -36,7 +36,7 @@ Value buildSharedExpert(BlockScope& scope, Emit& emit, Value x) {
 
 }  // namespace
 
-void collectExperts(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp,
+void collectExperts(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp, bool draft,
                     BlockInputs& inputs) {
   const ExpertParameters& e = hp.experts;
   const auto name = [&](const char* role) { return prefix + "." + role; };
@@ -57,7 +57,9 @@ void collectExperts(TensorTable& tensors, const std::string& prefix, const Hyper
   inputs.add(kDown, tensors.experts(name(kDown), e.count, hp.embedding, e.feedForward));
 
   const auto shared = {kSharedRouter, kSharedGate, kSharedUp, kSharedDown};
-  if (std::none_of(shared.begin(), shared.end(), [&](const char* role) { return tensors.has(name(role)); }))
+  const bool stated = e.sharedStated && !draft;
+  if (!stated &&
+      std::none_of(shared.begin(), shared.end(), [&](const char* role) { return tensors.has(name(role)); }))
     return;
   inputs.add(kSharedGate, tensors.linear(name(kSharedGate), e.sharedFeedForward, hp.embedding));
   inputs.add(kSharedUp, tensors.linear(name(kSharedUp), e.sharedFeedForward, hp.embedding));

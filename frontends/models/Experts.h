@@ -11,9 +11,9 @@
 namespace qcc::models {
 
 // The norm, ffn_gate_inp (router), ffn_gate_exps and ffn_up_exps or both as ffn_gate_up_exps (of each expert
-// its gate, then its up), ffn_down_exps; with any of its tensors the shared expert: ffn_{gate,up,down}_shexp
-// and ffn_gate_inp_shexp.
-void collectExperts(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp,
+// its gate, then its up), ffn_down_exps; with any of its tensors, and in a trunk whose keys state its width,
+// the shared expert: ffn_{gate,up,down}_shexp and ffn_gate_inp_shexp. draft: of the NextN block.
+void collectExperts(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp, bool draft,
                     BlockInputs& inputs);
 
 // Whether a block was given experts.

@@ -103,7 +103,7 @@ class LayerMaker {
         hp_.experts.count > 0 && (hasAny(layer, {"ffn_gate_inp.weight", "ffn_gate_exps.weight",
                                                  "ffn_gate_up_exps.weight", "ffn_down_exps.weight"}) ||
                                   (!dense && !draft));
-    if (experts) return collectExperts(tensors_, layer.name, hp_, layer.inputs);
+    if (experts) return collectExperts(tensors_, layer.name, hp_, draft, layer.inputs);
     if (!dense && draft) return;
     if (hp_.feedForward == 0) {  // keys of a model with experts may leave it out
       if (metadata_.ok()) metadata_.requiredInt("feed_forward_length");
@@ -170,7 +170,9 @@ absl::StatusOr<ImportResult> importFamily(MLIRContext& context, const gguf::File
   if (!metadata.ok() && !metadata.listsAll()) return metadata.status();
   // Tensors of the trunk would all be reported as not used.
   if (options.draft && !tensors.ok()) return tensors.status();
-  if (absl::Status status = options.draft ? absl::OkStatus() : tensors.finish(result.warnings); !status.ok())
+  if (absl::Status status =
+          options.draft ? absl::OkStatus() : tensors.finish(model.hp.blocks, result.warnings);
+      !status.ok())
     return status;
   if (!metadata.ok()) return metadata.status();
   if (!options.mtp) model.nextn.reset();

@@ -65,6 +65,7 @@ void readExperts(Metadata& metadata, HyperParameters& hp) {
   experts.feedForward = readExpertWidth(metadata, hp);
   experts.sharedFeedForward =
       metadata.optionalInt("expert_shared_feed_forward_length", hp.feedForward, {0, kDimension.max});
+  experts.sharedStated = metadata.has("expert_shared_feed_forward_length") && experts.sharedFeedForward > 0;
   constexpr std::string_view kGating = "expert_gating_func";
   const int64_t gating = metadata.optionalInt(kGating, 1, {0, 1 << 16});
   experts.sigmoid = gating == 2;

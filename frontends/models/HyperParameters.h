@@ -33,6 +33,7 @@ struct ExpertParameters {
   int64_t used = 0;               // by a token
   int64_t feedForward = 0;        // hidden values of one
   int64_t sharedFeedForward = 0;  // of the shared expert; 0: the keys give none
+  bool sharedStated = false;      // by its own key: each layer of the trunk has a shared expert
   bool sigmoid = false;           // gates are sigmoids, not a softmax over all experts
   bool normalise = true;          // the used gates, by their sum
   float scale = 1;                // of the weights

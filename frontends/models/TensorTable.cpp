@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -148,7 +150,26 @@ std::vector<int64_t> TensorTable::ids(const std::string& name, int64_t size, int
   return ids;
 }
 
-absl::Status TensorTable::finish(std::vector<std::string>& warnings) {
+void TensorTable::refuseLayersFrom(int64_t blocks) {
+  constexpr std::string_view kLayer = "blk.";
+  for (const gguf::Tensor& tensor : file_.tensors()) {
+    if (!tensor.name.starts_with(kLayer)) continue;
+    const char* number = tensor.name.data() + kLayer.size();
+    int64_t layer = 0;
+    const auto [end, error] = std::from_chars(number, tensor.name.data() + tensor.name.size(), layer);
+    if (error != std::errc() || *end != '.' || layer < blocks) continue;
+    fail(MakeError("Q2004",
+                   absl::StrCat("the last layer is blk.", blocks - 1,
+                                " by their number (block_count), and there is a tensor ", tensor.name),
+                   whereOf(file_, tensor),
+                   "without that layer it would be another model; convert or download it again"));
+    return;
+  }
+}
+
+absl::Status TensorTable::finish(int64_t blocks, std::vector<std::string>& warnings) {
+  if (!goesOn()) return status_;
+  refuseLayersFrom(blocks);
   if (!goesOn()) return status_;
   struct Foreign {
     std::string_view part;
@@ -165,8 +186,15 @@ absl::Status TensorTable::finish(std::vector<std::string>& warnings) {
       {"rope_factors", false, "rotary frequencies per pair"},
       {"attn_sinks", false, "attention sinks"},
   };
+  // A file may carry the image encoder along, whose names begin so: the text model never reads it.
+  constexpr std::string_view kVision[] = {"v.", "mm."};
+  int64_t vision = 0;
   for (const gguf::Tensor& tensor : file_.tensors()) {
     if (used_.contains(tensor.name)) continue;
+    if (std::ranges::any_of(kVision, [&](auto prefix) { return tensor.name.starts_with(prefix); })) {
+      ++vision;
+      continue;
+    }
     bool refused = false;
     for (const Foreign& foreign : kForeign) {
       const bool matches = foreign.suffix ? tensor.name.ends_with(foreign.part)
@@ -184,6 +212,9 @@ absl::Status TensorTable::finish(std::vector<std::string>& warnings) {
     if (!refused)
       warnings.push_back(absl::StrCat("tensor ", tensor.name, " is not used by this architecture"));
   }
+  if (vision != 0)
+    warnings.push_back(absl::StrCat(vision, vision == 1 ? " tensor" : " tensors",
+                                    " of an image encoder (v.*, mm.*) not used: programs are made of text"));
   for (const gguf::IntegerTensor& tensor : file_.integer_tensors())
     if (!used_.contains(tensor.name))
       warnings.push_back(

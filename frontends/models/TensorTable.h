@@ -79,9 +79,10 @@ class TensorTable {
   // The table of `size` ids of the name, where the file has one: empty, or each at least 0 and below `limit`.
   std::vector<int64_t> ids(const std::string& name, int64_t size, int64_t limit);
 
-  // After everything was looked up: refuses tensors that change the arithmetic of one in use (scales of
-  // anything but a linear, biases, low-rank factors, rope factors), lists the others in `warnings`.
-  absl::Status finish(std::vector<std::string>& warnings);
+  // After everything was looked up: refuses tensors of layers behind `blocks`, and those that change the
+  // arithmetic of one in use (scales of anything but a linear, biases, low-rank factors, rope factors), lists
+  // the others in `warnings`, an image encoder's in one.
+  absl::Status finish(int64_t blocks, std::vector<std::string>& warnings);
 
   void fail(absl::Status status);
   // Whether more is to be looked up.
@@ -90,6 +91,7 @@ class TensorTable {
   const absl::Status& status() const { return status_; }
 
  private:
+  void refuseLayersFrom(int64_t blocks);
   const gguf::Tensor* require(std::span<const std::string> spellings);
   Weight checked(const gguf::Tensor* tensor, std::vector<int64_t> shape, bool f32Only, int64_t altNe1 = -1);
   Linear withScales(const std::string& name, Weight weight, int64_t experts);

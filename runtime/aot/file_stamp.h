@@ -31,10 +31,12 @@ struct FileStamp {
 int64_t StampClock();
 
 // Whether every later write to the file gives it another stamp: `now`, when reading it began, is two seconds
-// after its last change, the coarsest tick of a file system (FAT). Not while the clock stands before that.
+// after its last change, the coarsest tick of a file system (FAT). Not while the clock stands before that. A
+// time of writing that lies in the future was set (by an archive, or from another clock), and a write, which
+// sets the present one, shows as well.
 inline bool IsSettled(const FileStamp& stamp, int64_t now) {
   constexpr int64_t kTick = 2'000'000'000;
-  return stamp.changed <= now - kTick && stamp.modified <= now - kTick;
+  return stamp.changed <= now - kTick && (stamp.modified <= now - kTick || stamp.modified > now + kTick);
 }
 
 // Marks a file as used now, at most once an hour: the longest unused are the first to go. One that cannot be

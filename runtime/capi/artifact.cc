@@ -35,8 +35,7 @@ Status Open(const qrt_artifact_options* options, qrt_artifact** out, auto open) 
   qrt_artifact_options read = {};
   QRT_RETURN_IF_ERROR(ReadOptions(options, sizeof read, "options", &read));
   Services services;
-  if (read.allocator != nullptr) services.allocator = *read.allocator;
-  if (read.log != nullptr) services.log = *read.log;
+  QRT_RETURN_IF_ERROR(TakeServices(read.allocator, read.log, &services));
   Owned<qrt_artifact> handle(NewHandle<qrt_artifact>(services));
   Result<std::unique_ptr<Artifact>> artifact = open();
   if (!artifact.ok()) return artifact.status();

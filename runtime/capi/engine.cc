@@ -68,8 +68,7 @@ Status Create(qrt_artifact* artifact, const qrt_engine_options* options, qrt_eng
   qrt_engine_options read = {};
   QRT_RETURN_IF_ERROR(ReadOptions(options, offsetof(qrt_engine_options, device), "options", &read));
   Services services = artifact->services;
-  if (read.allocator != nullptr) services.allocator = *read.allocator;
-  if (read.log != nullptr) services.log = *read.log;
+  QRT_RETURN_IF_ERROR(TakeServices(read.allocator, read.log, &services));
 
   const Artifact& file = *artifact->artifact;
   std::vector<Engine::Part> parts;

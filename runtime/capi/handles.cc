@@ -42,6 +42,19 @@ qrt_status Fill(qrt_error* error, qrt_status status, uint32_t number, const char
 
 }  // namespace
 
+Status TakeServices(const qrt_allocator* allocator, const qrt_log_sink* log, Services* services) {
+  if (allocator != nullptr) {
+    if (allocator->allocate == nullptr) return NullArgument("allocator->allocate");
+    if (allocator->deallocate == nullptr) return NullArgument("allocator->deallocate");
+    services->allocator = *allocator;
+  }
+  if (log != nullptr) {
+    if (log->write == nullptr) return NullArgument("log->write");
+    services->log = *log;
+  }
+  return Status();
+}
+
 void Log(const Services& services, qrt_log_level level, const std::string& line) {
   if (services.log) services.log->write(services.log->ctx, level, line.data(), line.size());
 }

@@ -34,6 +34,10 @@ struct Services {
   const qrt_allocator* allocator_or_null() const { return allocator ? &*allocator : nullptr; }
 };
 
+// What the caller brings, where it brings anything (not null), in the place of what is there. Errors:
+// INVALID_ARGUMENT (Q5301: one of its functions is NULL).
+Status TakeServices(const qrt_allocator* allocator, const qrt_log_sink* log, Services* services);
+
 // One line to the sink, if there is one.
 void Log(const Services& services, qrt_log_level level, const std::string& line);
 

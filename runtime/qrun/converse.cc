@@ -59,13 +59,14 @@ class Chat {
 
   // One line that was typed. Errors: what is refused, and what ends the chat (see over).
   Outcome Take(const std::string& line, bool* exit) {
-    if (line.empty()) return Outcome();
-    if (line[0] != '/') return Say(line);
+    if (line.find_first_not_of(" \t\n") == std::string::npos) return Outcome();
     if (line.rfind("//", 0) == 0) return Say(line.substr(1));
     const size_t end = std::min(line.find_first_of(" \n"), line.size());
     const std::string name = line.substr(0, end);
-    const size_t begin = line.find_first_not_of(" \n", end);
-    const std::string argument = begin == std::string::npos ? "" : line.substr(begin);
+    if (!IsCommandName(name) || line.find('\n') != std::string::npos) return Say(line);
+    const size_t begin = line.find_first_not_of(' ', end);
+    const std::string argument =
+        begin == std::string::npos ? "" : line.substr(begin, line.find_last_not_of(' ') + 1 - begin);
     *exit = name == "/exit" && argument.empty();
     return *exit ? Outcome() : Command(name, argument);
   }
@@ -74,6 +75,13 @@ class Chat {
   bool over() const { return over_; }
 
  private:
+  // "/save"; a path, "/usr/bin/x:", is something to say, and so is whatever was pasted with several lines.
+  static bool IsCommandName(std::string_view name) {
+    return name.size() > 1 && name[0] == '/' && std::all_of(name.begin() + 1, name.end(), [](char c) {
+             return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+           });
+  }
+
   Outcome Command(const std::string& name, const std::string& argument) {
     const auto* known = std::find_if(std::begin(kChatCommands), std::end(kChatCommands),
                                      [&](const auto& command) { return command.name == name; });

@@ -1,9 +1,12 @@
 #include "runtime/qrun/line_editor.h"
 
 #include <histedit.h>
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <clocale>
@@ -15,12 +18,16 @@
 #include <utility>
 
 #include "runtime/qrun/process.h"
+#include "runtime/qrun/terminal_keys.h"
 #include "runtime/qrun/utf8.h"
 
 namespace qrun {
 namespace {
 
 constexpr char kEndOfInput = '\x04';
+constexpr char kEscape = '\x1b';
+// How long the rest of a key that begins with ESC may take; after that it was the key Escape.
+constexpr int kKeyMilliseconds = 50;
 constexpr char kPrompt[] = "> ";
 constexpr wchar_t kWidePrompt[] = L"> ";
 // A terminal then puts marks around what is pasted, so that its newlines are told from typed ones.
@@ -144,6 +151,8 @@ struct LineReader::Editor {
     // Before the prompt is drawn: libedit does it after, and what is typed between the two is shown twice.
     el_set(edit, EL_PREP_TERM, 1);
     tcgetattr(STDIN_FILENO, &edited);
+    int waiting = 0;
+    ahead = ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0 ? static_cast<size_t>(waiting) : 0;
     int count = 0;
     const wchar_t* text = nullptr;
     {
@@ -164,22 +173,57 @@ struct LineReader::Editor {
 
   // False at the end of input or when interrupted; then `status` is what libedit wants to know.
   bool NextByte(char* byte) {
-    if (at == filled) {
-      ssize_t count = -1;
-      do {
-        if (redraw.exchange(false)) el_set(edit, EL_REFRESH);
-        count = ReadOrInterrupt(STDIN_FILENO, buffer, sizeof buffer);
-      } while (count < 0 && errno == EINTR && !Interrupts::Pending());
-      status = count == 0 ? 0 : -1;
-      if (count <= 0) return false;
-      at = 0;
-      filled = static_cast<size_t>(count);
+    for (;;) {
+      if (at == filled && !Fill()) return false;
+      *byte = buffer[at++];
+      if (*byte != '\0') return true;
+      // What Ctrl-D was, typed while the terminal was still in its own line mode: the system keeps a mark for
+      // it. Else Ctrl-Space, which means nothing.
+      if (at > early) continue;
+      *byte = kEndOfInput;
+      return true;
     }
-    *byte = buffer[at++];
-    // What Ctrl-D was, typed while the terminal was still in its own line mode: the system keeps a mark for
-    // it.
-    if (*byte == '\0') *byte = kEndOfInput;
+  }
+
+  bool Fill() {
+    ssize_t count = -1;
+    do {
+      if (redraw.exchange(false)) el_set(edit, EL_REFRESH);
+      count = ReadOrInterrupt(STDIN_FILENO, buffer, sizeof buffer);
+    } while (count < 0 && errno == EINTR && !Interrupts::Pending());
+    status = count == 0 ? 0 : -1;
+    if (count <= 0) return false;
+    at = 0;
+    filled = static_cast<size_t>(count);
+    early = std::min(ahead, filled);
+    ahead -= early;
     return true;
+  }
+
+  // Whether another byte of the same key is there, or comes at once.
+  bool KeyGoesOn() const {
+    pollfd input = {STDIN_FILENO, POLLIN, 0};
+    return at != filled || poll(&input, 1, kKeyMilliseconds) > 0;
+  }
+
+  // The first byte of what the editor is to see, the rest of it in `left`; behind ESC it is known what key
+  // was meant once it is whole.
+  bool NextKeyByte(char* byte) {
+    for (;;) {
+      if (!left.empty()) {
+        *byte = left.front();
+        left.erase(0, 1);
+        return true;
+      }
+      if (!NextByte(byte)) return false;
+      if (*byte != kEscape || pasting) return true;
+      left = kEscape;
+      while (!IsWholeKey(left) && left.size() < kLongestKey && KeyGoesOn()) {
+        if (!NextByte(byte)) return false;
+        left += *byte;
+      }
+      left = EditorKey(left);
+    }
   }
 
   static int GetCharacter(EditLine* edit, wchar_t* out) {
@@ -187,7 +231,7 @@ struct LineReader::Editor {
     el_wget(edit, EL_CLIENTDATA, &data);
     Editor& self = *static_cast<Editor*>(data);
     char byte = 0;
-    if (!self.NextByte(&byte)) return self.status;
+    if (!self.NextKeyByte(&byte)) return self.status;
     std::string sequence(1, byte);
     while (SequenceLength(sequence) == 0 && qrt_utf8_whole_prefix(sequence.data(), sequence.size()) == 0) {
       if (!self.NextByte(&byte)) return self.status;
@@ -200,6 +244,10 @@ struct LineReader::Editor {
   }
 
   static unsigned char Paste(EditLine* edit, wint_t) {
+    void* data = nullptr;
+    el_wget(edit, EL_CLIENTDATA, &data);
+    bool& pasting = static_cast<Editor*>(data)->pasting;
+    pasting = true;
     std::wstring pasted;
     wchar_t c = 0;
     while (el_wgetc(edit, &c) == 1) {
@@ -211,6 +259,7 @@ struct LineReader::Editor {
       pasted.resize(size);
       break;
     }
+    pasting = false;
     while (!pasted.empty() && pasted.back() == L'\n') pasted.pop_back();  // it would look like a line sent
     return pasted.empty() || el_winsertstr(edit, pasted.c_str()) == 0 ? CC_REFRESH : CC_ERROR;
   }
@@ -218,8 +267,13 @@ struct LineReader::Editor {
   const PromptHistory history;
   EditLine* edit = nullptr;
   HistoryW* entries = nullptr;
+  static constexpr size_t kLongestKey = 32;  // a longer one is none
+
   char buffer[4096];
   size_t at = 0, filled = 0;
+  size_t ahead = 0, early = 0;  // bytes typed before the line is edited: not read yet, and of the buffer
+  std::string left;             // of a key
+  bool pasting = false;         // what is read is no keys
   int status = 0;
 };
 

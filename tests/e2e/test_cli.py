@@ -605,6 +605,49 @@ def suspended(h, model):
     os.waitpid(pid, 0)
 
 
+def keys(h, model):
+    """Keys of a terminal that move, that delete, and that mean nothing here."""
+    state = h.path("keys-state")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        qrun = os.path.abspath(os.path.join(h.args.bin, "qrun"))
+        os.execve(qrun, [qrun, model, "--greedy", "-n", "2", "-q"], {**os.environ, "TERM": "xterm-256color", "XDG_STATE_HOME": state})
+    seen, asked = b"", 0
+
+    def until_asked():
+        nonlocal seen, asked
+        asked += 1
+        limit = time.monotonic() + 60
+        while seen.count(b"\x1b[?2004h> ") < asked:
+            assert time.monotonic() < limit, f"waited for prompt {asked}: {seen!r}"
+            if select.select([terminal], [], [], 0.2)[0]:
+                seen += os.read(terminal, 1 << 16)
+
+    def body():
+        cases = [(b"ab cd\x1b[1;5DX", "ab Xcd"), (b"ab cd\x1b[1;5D\x1b[1;5D\x1b[1;5CY", "abY cd"), (b"ab cd\x1b[1;3DX", "ab Xcd"),
+                 (b"ab\x1b[1~X\x1b[4~Y", "XabY"), (b"ab\x1b[HX\x1b[FY", "XabY"), (b"ab\x1bOHX\x1bOFY", "XabY"), (b"ac\x1b[Db", "abc"),
+                 (b"ab\x1b[5~\x1b[6~\x1b[24~\x1b[15~\x1b[1;2A\x1b[1;5A\x1b[[A\x1bOPc", "abc"), (b"ab cd\x1bbX", "ab Xcd"),
+                 (b"abcd\x1b[D\x1b[D\x1b[3~", "abd"), (b"ab\x00c", "abc"), (b"\x00d\xc3\xa9", "d\u00e9"),
+                 (b"\x1b[200~/usr/bin/x: \x1b[1;5D error\x1b[201~", "/usr/bin/x: \x1b[1;5D error"), (b"   ", None)]
+        for typed, _ in cases:
+            until_asked()
+            os.write(terminal, typed + b"\r")
+        until_asked()
+        os.write(terminal, b"\x04")
+        limit = time.monotonic() + 60
+        while os.waitpid(pid, os.WNOHANG)[0] == 0:
+            assert time.monotonic() < limit, "Ctrl-D does not end it"
+            time.sleep(0.05)
+        assert b"there is no command" not in seen, f"a path is taken for a command: {seen!r}"
+        with open(os.path.join(state, "qcc", "history"), encoding="utf-8") as f:
+            lines = f.read().split("\n")
+        want = [line for _, line in cases if line is not None]
+        got = [line for line in lines if line]
+        assert got == want, f"lines {got}, expected {want}"
+    h.case("keys of a terminal", body)
+    os.close(terminal)
+
+
 def logits(h, model):
     ids = h.path("ids.txt")
 
@@ -831,7 +874,7 @@ def main():
     model = h.compile(TINY, "model.qbin", "--cpu=native")
     parts = [(conventions,), (usage, model), (without_effect, model), (input_refused,), (inspect_model, model), (output_refused,),
              (artifact_refused, model), (tokenize, model), (prompts, model), (sampling, model), (template,), (utf8, model),
-             (interrupt, model), (chat, model), (suspended, model), (logits, model), (closed_streams,), (small_stack, model), (l2_norm,), (measures, model), (progress,), (warnings,), (runtime_limits,), (wide_heads,)]
+             (interrupt, model), (chat, model), (suspended, model), (keys, model), (logits, model), (closed_streams,), (small_stack, model), (l2_norm,), (measures, model), (progress,), (warnings,), (runtime_limits,), (wide_heads,)]
     for part, *model_of_part in h.share(parts):
         part(h, *model_of_part)
     h.finish()

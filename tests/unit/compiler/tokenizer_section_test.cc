@@ -237,6 +237,19 @@ TEST_F(TokenizerSectionTest, RefusesOtherTokenizers) {
   EXPECT_EQ(PartsOf(section.status()).code, "Q1110") << "a missing key: " << section.status();
 }
 
+TEST_F(TokenizerSectionTest, NamesOfOneRule) {
+  const Vocabulary plain = Plain();
+  for (const auto& [name, rule, nfc] : {std::tuple("qwen2", "qwen2", true),
+                                        {"qwen35", "qwen35", true},
+                                        {"deepseek-r1-qwen", "qwen2", false}}) {
+    Vocabulary v = plain;
+    v.pre = name;
+    const auto spec = Build(v).spec;
+    EXPECT_EQ(spec.pre, rule) << name;
+    EXPECT_EQ(spec.nfc, nfc) << name;
+  }
+}
+
 TEST_F(TokenizerSectionTest, RefusesMoreTokensThanTheHeadHasRows) {
   auto section = BuildTokenizerSection(Open(Plain()), 260);
   ASSERT_FALSE(section.ok());

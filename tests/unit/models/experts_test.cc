@@ -167,13 +167,26 @@ TEST(SharedExpert, AZeroGateGivesHalf) {
   EXPECT_LT(Nmse(Logits(doubled, ids), OracleLogits(*Open(half).file, ids, {.shared_open = true})), kSame);
 }
 
+// Where its own key does not say that there is one in every layer.
 TEST(SharedExpert, IsAbsentWithAllOfItsTensors) {
   TinyModel model = MakeTiny(Config("qwen35moe"));
+  ASSERT_TRUE(model.erase("expert_shared_feed_forward_length"));
+  model.set("feed_forward_length", static_cast<uint32_t>(Config("qwen35moe").shared_ffn));
   for (const char* part : {"gate_inp", "gate", "up", "down"})
     ASSERT_TRUE(model.erase_tensor(std::string("blk.1.ffn_") + part + "_shexp.weight"));
   ExpectOracle(model);
   EXPECT_EQ(Import(model).functions(),
             (std::vector<std::string>{"block_gdn", "block_gdn_1", "block_attn", "trunk", "head"}));
+}
+
+TEST(SharedExpert, IsInEveryLayerWhereTheKeySaysSo) {
+  for (const char* arch : {"qwen35moe", "qwen3next"}) {
+    SCOPED_TRACE(arch);
+    TinyModel model = MakeTiny(Config(arch));
+    for (const char* part : {"gate_inp", "gate", "up", "down"})
+      ASSERT_TRUE(model.erase_tensor(std::string("blk.1.ffn_") + part + "_shexp.weight"));
+    ExpectRefused(model, "Q2005", {"blk.1.ffn_gate_shexp.weight", "missing"});
+  }
 }
 
 // A router that ties takes the experts of the lowest ids, and nothing else moves the logits.

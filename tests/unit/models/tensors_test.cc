@@ -206,14 +206,35 @@ TEST(Companions, OneNumberIsWhatAScaleHolds) {
 
 TEST(Companions, OtherTensorsAreWarnedAbout) {
   TinyModel model = MakeTiny(Config());
-  model.add({"blk.9.attn_norm.weight", {2}, {1.0f, 1.0f}});
+  model.add({"blk.norm.weight", {2}, {1.0f, 1.0f}});
   model.add({"something.else", {1}, {1.0f}});
   const Imported imported = Import(model);
   ASSERT_TRUE(imported.status.ok()) << imported.status;
   ASSERT_EQ(imported.warnings.size(), 2u);
-  EXPECT_NE(imported.warnings[0].find("blk.9.attn_norm.weight"), std::string::npos) << imported.warnings[0];
+  EXPECT_NE(imported.warnings[0].find("blk.norm.weight"), std::string::npos) << imported.warnings[0];
   EXPECT_NE(imported.warnings[1].find("something.else"), std::string::npos) << imported.warnings[1];
   EXPECT_EQ(imported.text(), Import(MakeTiny(Config())).text());
+}
+
+// Converters that make one file of text and images put the encoder's tensors beside the others.
+TEST(Companions, AnImageEncoderIsWarnedAboutOnce) {
+  TinyModel model = MakeTiny(Config());
+  const Imported plain = Import(model);
+  for (const char* name : {"v.blk.0.attn_qkv.weight", "v.blk.0.attn_qkv.bias", "mm.0.bias"})
+    model.add({name, {2}, {1.0f, 1.0f}});
+  const Imported imported = Import(model);
+  ASSERT_TRUE(imported.status.ok()) << imported.status;
+  EXPECT_EQ(imported.text(), plain.text());
+  ASSERT_EQ(imported.warnings.size(), 1u);
+  EXPECT_NE(imported.warnings[0].find("3 tensors of an image encoder"), std::string::npos)
+      << imported.warnings[0];
+}
+
+// A trunk cut short would still say something.
+TEST(Companions, LayersBehindTheLastAreRefused) {
+  TinyModel model = MakeTiny(Config());
+  model.set("block_count", 3u);
+  ExpectRefused(model, "Q2004", {"blk.2", "blk.3."});
 }
 
 TEST(Fused, QkvOfAnAttentionLayerGivesTheSameLogits) {

@@ -75,6 +75,10 @@ TEST_F(AotTest, AFileIsSettledTwoSecondsAfterItsChange) {
   EXPECT_FALSE(IsSettled(stamp, 5 * kSecond)) << "the clock was set back";
   stamp.modified = 0;
   EXPECT_FALSE(IsSettled(stamp, 11 * kSecond)) << "changed, with the old time set again";
+  stamp.changed = 10 * kSecond;
+  stamp.modified = 1000 * kSecond;
+  EXPECT_TRUE(IsSettled(stamp, 12 * kSecond)) << "written in the future, by its time";
+  EXPECT_FALSE(IsSettled(stamp, 999 * kSecond)) << "a write now could leave the same time";
 }
 
 TEST_F(AotTest, ARecordComesBackAsItWasOrNotAtAll) {

@@ -344,6 +344,36 @@ TEST_F(QrtApi, NullIsAnErrorAndNeverACrash) {
   qrt_sampler_release(sampler);
 }
 
+// A service whose functions were forgotten, or only one of them.
+TEST_F(QrtApi, ServicesWithoutFunctionsAreRefused) {
+  const qrt_allocator allocators[] = {
+      {}, {nullptr, [](void*, size_t, size_t) -> void* { return nullptr; }, nullptr}};
+  const qrt_log_sink sink = {};
+  const Artifact artifact = Open(path());
+  const auto expect_refused = [&](const qrt_allocator* allocator, const qrt_log_sink* log, const char* what) {
+    qrt_error error = {};
+    error.struct_size = sizeof error;
+    qrt_artifact_options opening = {};
+    opening.struct_size = sizeof opening;
+    opening.allocator = allocator;
+    opening.log = log;
+    qrt_artifact* a = nullptr;
+    EXPECT_EQ(qrt_artifact_open(path().c_str(), &opening, &a, &error), QRT_INVALID_ARGUMENT) << what;
+    EXPECT_STREQ(error.message, (std::string(what) + " is NULL").c_str());
+    qrt_engine_options running = {};
+    running.struct_size = sizeof running;
+    running.allocator = allocator;
+    running.log = log;
+    qrt_engine* e = nullptr;
+    EXPECT_EQ(qrt_engine_create(artifact.get(), &running, &e, &error), QRT_INVALID_ARGUMENT) << what;
+    EXPECT_STREQ(error.message, (std::string(what) + " is NULL").c_str());
+    EXPECT_TRUE(a == nullptr && e == nullptr) << what;
+  };
+  expect_refused(&allocators[0], nullptr, "allocator->allocate");
+  expect_refused(&allocators[1], nullptr, "allocator->deallocate");
+  expect_refused(nullptr, &sink, "log->write");
+}
+
 TEST_F(QrtApi, StructSizesOfOtherVersions) {
   const Artifact artifact = Open(path());
   qrt_engine* engine = nullptr;
