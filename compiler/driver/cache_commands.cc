@@ -128,8 +128,8 @@ absl::Status Verify(const CacheArguments& arguments, const Cli& cli) {
     PrintJson({{"files", entries->size()}, {"whole", whole}, {"damaged", damaged}});
     return absl::OkStatus();
   }
-  std::printf("%zu of %zu files are whole; the others are made again when they are needed\n", whole,
-              entries->size());
+  std::printf("%zu of %zu files are whole%s\n", whole, entries->size(),
+              damaged.empty() ? "" : "; the others are made again when they are needed");
   return absl::OkStatus();
 }
 

@@ -162,6 +162,7 @@ void readAttention(Metadata& metadata, const FamilyTraits& family, HyperParamete
                                ", expected more than 0, or 0 for that of the head size"));
   const int64_t rotated = metadata.optionalInt("rope.dimension_count",
                                                hp.headDim / family.defaultRotaryDivisor, {0, kDimension.max});
+  if (family.defaultRotaryDivisor != 1) metadata.warnOfDefault("rope.dimension_count", rotated);
   if (metadata.ok() && (rotated < 2 || rotated % 2 != 0 || rotated > hp.headDim))
     metadata.fail("Q2003", "rope.dimension_count",
                   absl::StrCat(rotated, " rotated dimensions (", metadata.key("rope.dimension_count"),

@@ -55,8 +55,13 @@ Status ArtifactVerifier::ReadHeader() {
   const std::span<const uint8_t> file = a_.bytes_;
   const size_t magic_bytes = std::min<size_t>(file.size(), QBIN_MAGIC_BYTES);
   if (file.empty() || std::memcmp(file.data(), QBIN_MAGIC, magic_bytes) != 0) {
-    return Status(Code::kArtifactCorrupt, 4005, "not a .qbin artifact: the file does not begin with its mark",
-                  a_.path_ + ", offset 0", "qcc compile makes a .qbin from a GGUF");
+    constexpr char kGguf[] = {'G', 'G', 'U', 'F'};
+    const bool gguf = file.size() >= sizeof kGguf && std::memcmp(file.data(), kGguf, sizeof kGguf) == 0;
+    return Status(
+        Code::kArtifactCorrupt, 4005, "not a .qbin artifact: the file does not begin with its mark",
+        a_.path_ + ", offset 0",
+        gguf ? "qcc compile makes a .qbin from a GGUF"
+             : "it is no GGUF either: fetch the file again, it may be a web page or a pointer of Git LFS");
   }
   if (file.size() < sizeof(qbin_header)) {
     return Corrupt(4004, 0,

@@ -272,6 +272,8 @@ Outcome Generator::Make(Call call, Answer* answer) {
 
 Outcome Generator::FeedCached(const Prompt& prompt, Answer* answer) {
   const std::vector<int32_t>& tokens = prompt.tokens;
+  // Refused as a whole when it is to be answered, not after most of it was read.
+  if (tokens.size() > qrt_session_capacity(session_.get())) return Outcome();
   const double begin = Seconds();
   size_t kept = 0;
   const size_t has = qrt_generator_reusable(generator_.get(), tokens.data(), tokens.size());

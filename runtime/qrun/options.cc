@@ -223,16 +223,20 @@ Outcome Options::Unexpected(const std::string& argument) const {
   return Usage("unexpected argument \"" + argument + "\"");
 }
 
-Outcome Options::Unknown(const std::string& argument, const std::vector<std::string>& taken) const {
-  if (argument.size() < 2 || argument[0] != '-') return Unexpected(argument);
-  const std::string spelling =
-      IsLong(argument) ? argument.substr(0, argument.find('=')) : argument.substr(0, 2);
-  std::vector<std::string> names;
+std::string Options::Nearest(const std::string& argument, const std::vector<std::string>& taken) const {
+  std::vector<std::string> names(std::begin(kHelpNames), std::end(kHelpNames));
   for (const Option& option : options_) {
     names.insert(names.end(), option.spellings.begin(), option.spellings.end());
   }
   names.insert(names.end(), taken.begin(), taken.end());
-  const std::string nearest = qrt::NearestName(argument.substr(0, argument.find('=')), names);
+  return qrt::NearestName(argument.substr(0, argument.find('=')), names);
+}
+
+Outcome Options::Unknown(const std::string& argument, const std::vector<std::string>& taken) const {
+  if (argument.size() < 2 || argument[0] != '-') return Unexpected(argument);
+  const std::string spelling =
+      IsLong(argument) ? argument.substr(0, argument.find('=')) : argument.substr(0, 2);
+  const std::string nearest = Nearest(argument, taken);
   return Usage("unknown option " + spelling, !nearest.empty() ? "did you mean " + nearest + "?"
                                              : taken.empty()  ? unknown_help_
                                                               : kHelpOfTaken);
@@ -341,7 +345,11 @@ Outcome Options::Parse(const std::vector<std::string>& arguments) {
       *place.target = value;
     }
     if (!place.usual.empty() && !place.target->has_value()) *place.target = place.usual;
-    if (place.required && !place.target->has_value()) return Usage(place.name + " is missing");
+    if (!place.required || place.target->has_value()) continue;
+    // A mistyped option, perhaps; one of qcc's is like none of these.
+    const bool passed = passed_ != nullptr && !passed_->empty();
+    return passed && !Nearest(passed_->front(), {}).empty() ? Unknown(passed_->front())
+                                                            : Usage(place.name + " is missing");
   }
   return Outcome();
 }

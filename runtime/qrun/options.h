@@ -90,7 +90,8 @@ class Options {
   Option& Add(std::string names, std::string value, std::string help);
   const Option* Find(std::string_view spelling) const;
   Outcome Usage(std::string message, std::string help = "--help lists the options") const;
-  // `taken`: names that would have been right, too.
+  // `taken`: names that would have been right, too. Nearest: the name that was meant; empty: none is like it.
+  std::string Nearest(const std::string& argument, const std::vector<std::string>& taken) const;
   Outcome Unknown(const std::string& argument, const std::vector<std::string>& taken = {}) const;
   Outcome Unexpected(const std::string& argument) const;
   // What CLI11 does not know: names of several letters with one dash, empty values behind "=", words that may

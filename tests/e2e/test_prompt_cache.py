@@ -24,9 +24,9 @@ class Runner:
         self.h, self.model, self.folder = h, model, h.path(folder)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def command(self, prompt, *options, cached=True):
+    def command(self, prompt, *options, cached=True, context=2100):
         cache = [f"--prompt-cache={self.folder}"] if cached else []
-        return [self.model, "--raw", "-p", prompt, "-n", "8", "--greedy", "--ctx", "2100", "--timing=json", *cache, *options]
+        return [self.model, "--raw", "-p", prompt, "-n", "8", "--greedy", "--ctx", str(context), "--timing=json", *cache, *options]
 
     def run(self, prompt, *options, cached=True):
         """(text and saved session, tokens that were reused, stderr)."""
@@ -234,6 +234,20 @@ def capped(h, model, prompts, cold):
     h.expect("a cap without a folder is an error of use", p.returncode == 2 and b"--prompt-cache DIR" in p.stderr, p.stderr.decode())
 
 
+def too_long(h, model):
+    """A prompt that the context has no room for is refused as without the folder, ahead of anything that is kept."""
+    def body():
+        runner = Runner(h, model, "too-long")
+        prompt = text_of(h, model, 40, 20)
+        tokens = len(ids(h, model, prompt))
+        for cached in (False, True):
+            p = h.tool("qrun", *runner.command(prompt, cached=cached, context=tokens - 1))
+            err = p.stderr.decode(errors="replace")
+            assert p.returncode == 3 and f"prompt's {tokens} tokens" in err, f"cached {cached}: exit {p.returncode}: {err}"
+        assert not runner.files(), f"it was read all the same: {runner.files()}"
+    h.case("a prompt too long for the context", body)
+
+
 def main():
     h = harness.Harness(__doc__)
     artifacts = {name: h.compile(gguf, f"prompt-cache-{name}.qbin", "--cpu=native", "--decode=1,4", "--prefill=16,64", "--goldens=off")
@@ -245,6 +259,7 @@ def main():
     cold = {prompt: Runner(h, model, "cold").run(prompt, cached=False)[0][0] for prompt in prompts}
     for part in (together, killed, damaged, capped):
         part(h, model, prompts, cold)
+    too_long(h, model)
     h.finish()
 
 

@@ -365,8 +365,10 @@ TEST(Sections, TheirAbsenceIsWarnedOf) {
 
 // Nor is what decides what a model computes and the file leaves open.
 TEST(Defaults, ThatDecideMuchAreWarnedOf) {
-  const std::pair<const char*, const char*> kKeys[] = {
-      {"context_length", "4096"}, {"full_attention_interval", "4"}, {"rope.freq_base", "1e+07"}};
+  const std::pair<const char*, const char*> kKeys[] = {{"context_length", "4096"},
+                                                       {"full_attention_interval", "4"},
+                                                       {"rope.freq_base", "1e+07"},
+                                                       {"rope.dimension_count", "4"}};
   for (const auto& [key, taken] : kKeys) {
     TinyModel model = Tiny("qwen35");
     ASSERT_TRUE(model.erase(key)) << key;

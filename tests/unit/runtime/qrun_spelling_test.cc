@@ -25,6 +25,10 @@ TEST_F(QrunSpelling, WhatIsMistypedIsSuggested) {
   }
   ExpectError(Run({"bench", model(), "--jsn"}), 2, "help: did you mean --json?");
   ExpectError(Run({"models/qwen.qbin", "-p", "x"}), 4, "models/qwen.qbin");
+  ExpectError(Run({"--hlep"}), 2, "help: did you mean --help?");
+  ExpectError(Run({"bench", "--versoin"}), 2, "MODEL is missing");  // bench has no --version
+  ExpectError(Run({model(), "--hlep"}), 2, "help: did you mean --help?");
+  ExpectError(Run({"--kv=f32"}), 2, "MODEL is missing");
 }
 
 TEST_F(QrunSpelling, NamesThatOthersUseAreKnown) {
