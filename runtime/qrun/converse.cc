@@ -63,8 +63,9 @@ class Chat {
     if (line.rfind("//", 0) == 0) return Say(line.substr(1));
     const size_t end = std::min(line.find_first_of(" \n"), line.size());
     const std::string name = line.substr(0, end);
-    if (!IsCommandName(name) || line.find('\n') != std::string::npos) return Say(line);
-    const size_t begin = line.find_first_not_of(' ', end);
+    // A system message may have several lines.
+    if (!IsCommandName(name) || (line.find('\n') != std::string::npos && name != "/system")) return Say(line);
+    const size_t begin = line.find_first_not_of(" \n", end);
     const std::string argument =
         begin == std::string::npos ? "" : line.substr(begin, line.find_last_not_of(' ') + 1 - begin);
     *exit = name == "/exit" && argument.empty();
@@ -75,7 +76,7 @@ class Chat {
   bool over() const { return over_; }
 
  private:
-  // "/save"; a path, "/usr/bin/x:", is something to say, and so is whatever was pasted with several lines.
+  // "/save"; a path, "/usr/bin/x:", is something to say.
   static bool IsCommandName(std::string_view name) {
     return name.size() > 1 && name[0] == '/' && std::all_of(name.begin() + 1, name.end(), [](char c) {
              return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');

@@ -628,7 +628,8 @@ def keys(h, model):
                  (b"ab\x1b[1~X\x1b[4~Y", "XabY"), (b"ab\x1b[HX\x1b[FY", "XabY"), (b"ab\x1bOHX\x1bOFY", "XabY"), (b"ac\x1b[Db", "abc"),
                  (b"ab\x1b[5~\x1b[6~\x1b[24~\x1b[15~\x1b[1;2A\x1b[1;5A\x1b[[A\x1bOPc", "abc"), (b"ab cd\x1bbX", "ab Xcd"),
                  (b"abcd\x1b[D\x1b[D\x1b[3~", "abd"), (b"ab\x00c", "abc"), (b"\x00d\xc3\xa9", "d\u00e9"),
-                 (b"\x1b[200~/usr/bin/x: \x1b[1;5D error\x1b[201~", "/usr/bin/x: \x1b[1;5D error"), (b"   ", None)]
+                 (b"\x1b[200~/usr/bin/x: \x1b[1;5D error\x1b[201~", "/usr/bin/x: \x1b[1;5D error"), (b"   ", None),
+                 (b"\x1b[200~/system Be\rshort.\x1b[201~", "/system Be\\nshort."), (b"\x1b[200~/new\rwords\x1b[201~", "/new\\nwords")]
         for typed, _ in cases:
             until_asked()
             os.write(terminal, typed + b"\r")
