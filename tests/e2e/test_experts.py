@@ -142,7 +142,10 @@ def edges(h, tokens):
     same("experts of 40 and a shared one of 72 hidden values", h.path("edge.gguf"))
     shared = [f"blk.{i}.ffn_{role}_shexp.weight" for i in range(2) for role in ("gate_inp", "gate", "up", "down")]
     h.run("qcc", "synth", "--arch", "qwen35moe", "--preset", "35b-a3b", "--experts", 6, "--experts-used", 2, *small, *HYBRID, "-o", h.path("edge.gguf"))
-    same("no shared expert", gguf_edit.with_tensors(h.path("edge.gguf"), h.path("alone.gguf"), shared))
+    stated = gguf_edit.with_tensors(h.path("edge.gguf"), h.path("stated.gguf"), shared)
+    refused = h.tool("qcc", "compile", stated, "-o", h.path("stated.qbin"))
+    h.check("a shared expert that the keys state and the file lacks", refused.returncode == 3 and b"Q2005" in refused.stderr, refused.stderr.decode())
+    same("no shared expert", gguf_edit.with_metadata(stated, h.path("alone.gguf"), {"qwen35moe.expert_shared_feed_forward_length": None}))
 
 
 def multiplied(kind, data, factor):
