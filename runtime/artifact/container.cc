@@ -57,11 +57,11 @@ Status ArtifactVerifier::ReadHeader() {
   if (file.empty() || std::memcmp(file.data(), QBIN_MAGIC, magic_bytes) != 0) {
     constexpr char kGguf[] = {'G', 'G', 'U', 'F'};
     const bool gguf = file.size() >= sizeof kGguf && std::memcmp(file.data(), kGguf, sizeof kGguf) == 0;
-    return Status(
-        Code::kArtifactCorrupt, 4005, "not a .qbin artifact: the file does not begin with its mark",
-        a_.path_ + ", offset 0",
-        gguf ? "qcc compile makes a .qbin from a GGUF"
-             : "it is no GGUF either: fetch the file again, it may be a web page or a pointer of Git LFS");
+    return Status(Code::kArtifactCorrupt, 4005, "not a .qbin artifact: the file does not begin with its mark",
+                  a_.path_ + ", offset 0",
+                  gguf ? "qcc compile makes a .qbin from a GGUF"
+                       : "nor is it a GGUF, of which qcc compile makes one: a web page or a pointer of Git "
+                         "LFS? Fetch it again");
   }
   if (file.size() < sizeof(qbin_header)) {
     return Corrupt(4004, 0,
