@@ -17,7 +17,7 @@ using qcc::cpu::DeltaScratch;
 using qcc::cpu::kMaxConvTaps;
 using qcc::layouts::DeltaEntry;
 
-// The most rows of a sequence that are taken a few at a time (0.8b shape, Zen 5, states in a cache, over
+// The most rows of a sequence that are taken a few at a time (0.8b shape, Zen 5, 30 layers of states, over
 // blocks: 2 to 4 rows 0.74 to 0.78 of the time, 5 and 6 0.8 to 0.9, 8 as much).
 constexpr int64_t kFewRows = 2 * kFewTokens;
 
