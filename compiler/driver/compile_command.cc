@@ -65,9 +65,10 @@ absl::Status RunCompile(const CompileArguments& arguments, const Cli& cli) {
         stat(options->input.c_str(), &input) == 0 ? static_cast<uint64_t>(input.st_size) : 0;
     if (absl::Status s = CheckNotAStream(options->output); !s.ok()) return s;
     if (absl::Status s = CheckIsNoFolder(*options); !s.ok()) return s;
+    if (absl::Status s = CheckOutput(options->output, "", bytes); !s.ok()) return s;
     for (const std::string& input : {options->input, options->mtp}) {
       if (!IsGguf(input)) continue;  // that is what is wrong, and nothing will be written
-      if (absl::Status s = CheckOutput(options->output, input, bytes); !s.ok()) return s;
+      if (absl::Status s = CheckIsNot(options->output, input); !s.ok()) return s;
     }
     absl::StatusOr<UserKernels> kernels = UserKernels::Open(options->kernels);
     if (!kernels.ok()) return kernels.status();
