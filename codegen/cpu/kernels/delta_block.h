@@ -50,24 +50,36 @@ QK_INLINE void delta_coefficients(DeltaBlock& x) {
   }
 }
 
-// r, o = S^T k, S^T q of T tokens from place t on, for NV vectors of N value columns from `column` on.
-template <int N, int NV, int T>
-QK_INLINE void delta_read(const DeltaBlock& x, const float* __restrict s, int64_t t, int64_t column) {
+// T tokens whose sums r, o = S^T k, S^T q are made.
+template <int T>
+struct DeltaRead {
+  const float *q[T], *k[T];  // [key_dim]
+  float *r, *o;              // [T][value_dim]
+  int64_t value_dim;
+};
+
+// For NV vectors of N value columns from `column` on: the terms of keys [first, end), behind those of earlier
+// keys. ask(i, n): before vector n of key i's row is read.
+template <int N, int NV, int T, class Ask>
+QK_INLINE void delta_read(const DeltaRead<T>& x, const float* __restrict s, int64_t column, int64_t first,
+                          int64_t end, Ask ask) {
   F32<N> by_k[T][NV], by_q[T][NV];
-  const float *k = x.k + t * x.key_dim, *q = x.q + t * x.key_dim;
-  const auto at = [&](int i) QK_LAMBDA { return (t + i / NV) * x.value_dim + column + i % NV * N; };
+  const auto at = [&](int i) QK_LAMBDA { return i / NV * x.value_dim + column + i % NV * N; };
   unroll<T * NV>([&](int i) QK_LAMBDA {
-    by_k[i / NV][i % NV] = F32<N>(0.f);
-    by_q[i / NV][i % NV] = F32<N>(0.f);
+    by_k[i / NV][i % NV] = first == 0 ? F32<N>(0.f) : loadf<N>(x.r + at(i));
+    by_q[i / NV][i % NV] = first == 0 ? F32<N>(0.f) : loadf<N>(x.o + at(i));
   });
-  for (int64_t i = 0; i < x.key_dim; ++i) {
+  for (int64_t i = first; i < end; ++i) {
     F32<N> row[NV];
-    unroll<NV>([&](int n) QK_LAMBDA { row[n] = loadf<N>(s + i * x.value_dim + column + n * N); });
-    unroll<T>([&](int token) QK_LAMBDA {
-      const F32<N> key = F32<N>(k[token * x.key_dim + i]), query = F32<N>(q[token * x.key_dim + i]);
+    unroll<NV>([&](int n) QK_LAMBDA {
+      row[n] = loadf<N>(s + i * x.value_dim + column + n * N);
+      ask(i, n);
+    });
+    unroll<T>([&](int t) QK_LAMBDA {
+      const F32<N> key = F32<N>(x.k[t][i]), query = F32<N>(x.q[t][i]);
       unroll<NV>([&](int n) QK_LAMBDA {
-        by_k[token][n] = fma<N>(row[n], key, by_k[token][n]);
-        by_q[token][n] = fma<N>(row[n], query, by_q[token][n]);
+        by_k[t][n] = fma<N>(row[n], key, by_k[t][n]);
+        by_q[t][n] = fma<N>(row[n], query, by_q[t][n]);
       });
     });
   }
@@ -77,29 +89,66 @@ QK_INLINE void delta_read(const DeltaBlock& x, const float* __restrict s, int64_
   });
 }
 
-// u and o of this step's tokens from r and o = S^T k, S^T q.
+// r, o of T tokens of a block from place t on.
+template <int N, int NV, int T>
+QK_INLINE void delta_read_at(const DeltaBlock& x, const float* s, int64_t t, int64_t column) {
+  DeltaRead<T> read = {
+      .q = {}, .k = {}, .r = x.r + t * x.value_dim, .o = x.o + t * x.value_dim, .value_dim = x.value_dim};
+  unroll<T>([&](int i) QK_LAMBDA {
+    read.q[i] = x.q + (t + i) * x.key_dim;
+    read.k[i] = x.k + (t + i) * x.key_dim;
+  });
+  delta_read<N, NV>(read, s, column, 0, x.key_dim, [](int64_t, int) QK_LAMBDA {});
+}
+
+// A token whose u and o are made from r and o = S^T k, S^T q.
+struct DeltaToken {
+  int64_t place;       // in the block
+  float decay, beta;   // decay: product of the decays since the block's begin
+  const float *a, *c;  // [16]: of earlier tokens' u, for r and o; c also of its own
+  const float *v, *r;  // [value_dim]
+  float *o, *u;        // [value_dim]; u: of the block's first token, each u_row floats behind the one before
+  int64_t u_row;
+};
+
 template <int N, int NV>
-QK_INLINE void delta_solve(const DeltaBlock& x, int64_t column) {
+QK_INLINE void delta_solve(const DeltaToken& x, int64_t column) {
+  float* u = x.u + column;
+  F32<N> r[NV], o[NV];
+  unroll<NV>([&](int n) QK_LAMBDA {
+    r[n] = loadf<N>(x.r + column + n * N) * x.decay;
+    o[n] = loadf<N>(x.o + column + n * N) * x.decay;
+  });
+  for (int64_t i = 0; i < x.place; ++i, u += x.u_row) {
+    const F32<N> by_key = F32<N>(x.a[i]), by_query = F32<N>(x.c[i]);
+    unroll<NV>([&](int n) QK_LAMBDA {
+      const F32<N> write = loadf<N>(u + n * N);
+      r[n] = fma<N>(write, by_key, r[n]);
+      o[n] = fma<N>(write, by_query, o[n]);
+    });
+  }
+  unroll<NV>([&](int n) QK_LAMBDA {
+    const F32<N> write = (loadf<N>(x.v + column + n * N) - r[n]) * x.beta;
+    store<F32<N>>(u + n * N, write);
+    store<F32<N>>(x.o + column + n * N, fma<N>(write, F32<N>(x.c[x.place]), o[n]));
+  });
+}
+
+// u and o of this step's tokens.
+template <int N, int NV>
+QK_INLINE void delta_solve_all(const DeltaBlock& x, int64_t column) {
   for (int64_t t = x.first; t < x.end; ++t) {
-    const int64_t at = t * x.value_dim + column;
-    F32<N> r[NV], o[NV];
-    unroll<NV>([&](int n) QK_LAMBDA {
-      r[n] = loadf<N>(x.r + at + n * N) * x.p[t];
-      o[n] = loadf<N>(x.o + at + n * N) * x.p[t];
-    });
-    for (int64_t i = 0; i < t; ++i) {
-      const F32<N> a = F32<N>(x.a[t * kBlock + i]), c = F32<N>(x.c[t * kBlock + i]);
-      unroll<NV>([&](int n) QK_LAMBDA {
-        const F32<N> u = loadf<N>(x.u + i * x.value_dim + column + n * N);
-        r[n] = fma<N>(u, a, r[n]);
-        o[n] = fma<N>(u, c, o[n]);
-      });
-    }
-    unroll<NV>([&](int n) QK_LAMBDA {
-      const F32<N> u = (loadf<N>(x.v + at + n * N) - r[n]) * x.beta[t];
-      store<F32<N>>(x.u + at + n * N, u);
-      store<F32<N>>(x.o + at + n * N, fma<N>(u, F32<N>(x.c[t * kBlock + t]), o[n]));
-    });
+    delta_solve<N, NV>({.place = t,
+                        .decay = x.p[t],
+                        .beta = x.beta[t],
+                        .a = x.a + t * kBlock,
+                        .c = x.c + t * kBlock,
+                        .v = x.v + t * x.value_dim,
+                        .r = x.r + t * x.value_dim,
+                        .o = x.o + t * x.value_dim,
+                        .u = x.u,
+                        .u_row = x.value_dim},
+                       column);
   }
 }
 
@@ -152,9 +201,9 @@ QK_INLINE void delta_fold(const DeltaFold& x, const float* s, float* next, int64
 template <int N, int NV, int T>
 QK_INLINE void delta_read_all(const DeltaBlock& x, const float* s, int64_t column) {
   int64_t t = x.first;
-  for (; t + T <= x.end; t += T) delta_read<N, NV, T>(x, s, t, column);
+  for (; t + T <= x.end; t += T) delta_read_at<N, NV, T>(x, s, t, column);
   if constexpr (T > 1) {
-    for (; t < x.end; ++t) delta_read<N, NV, 1>(x, s, t, column);
+    for (; t < x.end; ++t) delta_read_at<N, NV, 1>(x, s, t, column);
   }
 }
 
@@ -188,8 +237,8 @@ QK_INLINE void delta_block(DeltaBlock& x, const float* s, float* next) {
       x.value_dim, [&](int64_t column) QK_LAMBDA { delta_read_all<kLanes, kVectors, kTokens>(x, s, column); },
       [&](int64_t column) QK_LAMBDA { delta_read_all<8, 1, kTokens>(x, s, column); });
   delta_tiles<4>(
-      x.value_dim, [&](int64_t column) QK_LAMBDA { delta_solve<kLanes, 4>(x, column); },
-      [&](int64_t column) QK_LAMBDA { delta_solve<8, 1>(x, column); });
+      x.value_dim, [&](int64_t column) QK_LAMBDA { delta_solve_all<kLanes, 4>(x, column); },
+      [&](int64_t column) QK_LAMBDA { delta_solve_all<8, 1>(x, column); });
   if (x.end < kBlock) return;
   delta_next({.decay = x.p[kBlock - 1],
               .behind = x.g,

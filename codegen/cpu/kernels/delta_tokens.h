@@ -35,78 +35,27 @@ QK_INLINE void ask_for_state(const float* p) {
 // fewer, the last one again.
 template <int T>
 struct DeltaTokens {
-  int64_t place, count, key_dim, value_dim;
-  const float *q[T], *k[T];  // [key_dim] each
-  const float* v[T];         // [value_dim] each
-  const float* beta;         // of each, beta_row floats apart
+  int64_t place, count, key_dim;
+  DeltaRead<T> read;  // its o are the outputs
+  const float* v[T];  // [value_dim] each
+  const float* beta;  // of each, beta_row floats apart
   int64_t beta_row;
   const float *kk, *kq;  // [T][16]: k_i.k of each token for i before it, k_i.q for i up to it
   int64_t entry;         // of the block's tokens, in the state: each that many floats behind the one before,
   const float* keys;     //   their keys [key_dim],
   float* u;              //   what they wrote [value_dim]; the tokens' own goes there,
   const float* d;        //   their decays, the tokens' own among them
-  float *r, *o;          // [16][value_dim]: o: the outputs of the tokens, from row 0 on
   float* weighed;        // [16][value_dim]: room for the end of a block
 };
 
-// r, o = S^T k, S^T q of T tokens for NV vectors of N value columns from `column` on: the terms of keys
-// [first, end), behind those of earlier keys.
+// NV vectors of N value columns from `column` on, of keys [first, end).
 template <int N, int NV, int T>
-QK_INLINE void tokens_read(const DeltaTokens<T>& x, const float* __restrict s, int64_t column, int64_t first,
+QK_INLINE void tokens_read(const DeltaRead<T>& x, const float* s, int64_t column, int64_t first,
                            int64_t end) {
-  F32<N> by_k[T][NV], by_q[T][NV];
-  const auto at = [&](int i) QK_LAMBDA { return i / NV * x.value_dim + column + i % NV * N; };
-  unroll<T * NV>([&](int i) QK_LAMBDA {
-    by_k[i / NV][i % NV] = first == 0 ? F32<N>(0.f) : loadf<N>(x.r + at(i));
-    by_q[i / NV][i % NV] = first == 0 ? F32<N>(0.f) : loadf<N>(x.o + at(i));
-  });
-  for (int64_t i = first; i < end; ++i) {
-    F32<N> row[NV];
-    unroll<NV>([&](int n) QK_LAMBDA {
-      row[n] = loadf<N>(s + i * x.value_dim + column + n * N);
-      // Of the keys' rows as many floats, one after the other, as of this and earlier parts are read.
-      if (n * N % 16 == 0)
-        ask_for_state(s + first * x.value_dim + column * (end - first) + (i - first) * NV * N + n * N +
-                      kReadAhead);
-    });
-    unroll<T>([&](int t) QK_LAMBDA {
-      const F32<N> key = F32<N>(x.k[t][i]), query = F32<N>(x.q[t][i]);
-      unroll<NV>([&](int n) QK_LAMBDA {
-        by_k[t][n] = fma<N>(row[n], key, by_k[t][n]);
-        by_q[t][n] = fma<N>(row[n], query, by_q[t][n]);
-      });
-    });
-  }
-  unroll<T * NV>([&](int i) QK_LAMBDA {
-    store<F32<N>>(x.r + at(i), by_k[i / NV][i % NV]);
-    store<F32<N>>(x.o + at(i), by_q[i / NV][i % NV]);
-  });
-}
-
-// u of token t, which goes to its entry, and o from r and o = S^T k, S^T q. p, a, c: as in DeltaBlock, of
-// this token.
-template <int N, int NV, int T>
-QK_INLINE void token_solve(const DeltaTokens<T>& x, int64_t t, float p, const float* a, const float* c,
-                           int64_t column) {
-  const int64_t at = t * x.value_dim + column, place = x.place + t;
-  float* u = x.u + column;
-  F32<N> r[NV], o[NV];
-  unroll<NV>([&](int n) QK_LAMBDA {
-    r[n] = loadf<N>(x.r + at + n * N) * p;
-    o[n] = loadf<N>(x.o + at + n * N) * p;
-  });
-  for (int64_t i = 0; i < place; ++i, u += x.entry) {
-    const F32<N> by_key = F32<N>(a[i]), by_query = F32<N>(c[i]);
-    unroll<NV>([&](int n) QK_LAMBDA {
-      const F32<N> write = loadf<N>(u + n * N);
-      r[n] = fma<N>(write, by_key, r[n]);
-      o[n] = fma<N>(write, by_query, o[n]);
-    });
-  }
-  unroll<NV>([&](int n) QK_LAMBDA {
-    const F32<N> write = (loadf<N>(x.v[t] + column + n * N) - r[n]) * x.beta[t * x.beta_row];
-    store<F32<N>>(u + n * N, write);
-    store<F32<N>>(x.o + at + n * N, fma<N>(write, F32<N>(c[place]), o[n]));
+  // Of the keys' rows as many floats, one after the other, as of this and earlier parts are read.
+  const float* ahead = s + first * x.value_dim + column * (end - first) + kReadAhead;
+  delta_read<N, NV>(x, s, column, first, end, [&](int64_t i, int n) QK_LAMBDA {
+    if (n * N % 16 == 0) ask_for_state(ahead + (i - first) * NV * N + n * N);
   });
 }
 
@@ -114,14 +63,15 @@ QK_INLINE void token_solve(const DeltaTokens<T>& x, int64_t t, float p, const fl
 // token of the block, the next block's state goes to `next`, which may be `s`.
 template <int T>
 QK_INLINE void delta_tokens(const DeltaTokens<T>& x, const float* s, float* next) {
+  const int64_t n = x.read.value_dim;
   // 16 sums in registers where there are 32, 8 where there are 16.
   constexpr int kWide = (kLanes >= 16 ? 8 : 4) / T, kAcross = kWide > 0 ? kWide : 1;
-  const int64_t keys = x.value_dim == kAcross * kLanes ? x.key_dim : kKeysAtOnce;
+  const int64_t keys = n == kAcross * kLanes ? x.key_dim : kKeysAtOnce;
   for (int64_t i = 0; i < x.key_dim; i += keys) {
     const int64_t end = i + keys < x.key_dim ? i + keys : x.key_dim;
     delta_tiles<kAcross>(
-        x.value_dim, [&](int64_t column) QK_LAMBDA { tokens_read<kLanes, kAcross, T>(x, s, column, i, end); },
-        [&](int64_t column) QK_LAMBDA { tokens_read<8, 1, T>(x, s, column, i, end); });
+        n, [&](int64_t column) QK_LAMBDA { tokens_read<kLanes, kAcross>(x.read, s, column, i, end); },
+        [&](int64_t column) QK_LAMBDA { tokens_read<8, 1>(x.read, s, column, i, end); });
   }
   F32<kBlock> g = F32<kBlock>(0.f);
   float p = 1.f;
@@ -137,9 +87,19 @@ QK_INLINE void delta_tokens(const DeltaTokens<T>& x, const float* s, float* next
     alignas(64) float a[kBlock], c[kBlock];
     store<F32<kBlock>>(a, g * loadf<kBlock>(x.kk + t * kBlock));
     store<F32<kBlock>>(c, g * loadf<kBlock>(x.kq + t * kBlock));
+    const DeltaToken token = {.place = x.place + t,
+                              .decay = p,
+                              .beta = x.beta[t * x.beta_row],
+                              .a = a,
+                              .c = c,
+                              .v = x.v[t],
+                              .r = x.read.r + t * n,
+                              .o = x.read.o + t * n,
+                              .u = x.u,
+                              .u_row = x.entry};
     delta_tiles<kSolved>(
-        x.value_dim, [&](int64_t column) QK_LAMBDA { token_solve<kLanes, kSolved>(x, t, p, a, c, column); },
-        [&](int64_t column) QK_LAMBDA { token_solve<8, 1>(x, t, p, a, c, column); });
+        n, [&](int64_t column) QK_LAMBDA { delta_solve<kLanes, kSolved>(token, column); },
+        [&](int64_t column) QK_LAMBDA { delta_solve<8, 1>(token, column); });
   }
   if (x.place + x.count < kBlock) return;
   alignas(64) float behind[kBlock];
@@ -152,7 +112,7 @@ QK_INLINE void delta_tokens(const DeltaTokens<T>& x, const float* s, float* next
               .k_row = x.entry,
               .v = x.weighed,
               .key_dim = x.key_dim,
-              .value_dim = x.value_dim},
+              .value_dim = n},
              s, next);
 }
 

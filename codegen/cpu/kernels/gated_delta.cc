@@ -419,9 +419,7 @@ QK_INLINE void tokens_of_heads(const Tokens<T>& tokens) {
       DeltaTokens<T> rule = {.place = tokens.place,
                              .count = tokens.count,
                              .key_dim = l.a.key_dim,
-                             .value_dim = n,
-                             .q = {},
-                             .k = {},
+                             .read = {.q = {}, .k = {}, .r = x.r, .o = x.o, .value_dim = n},
                              .v = {},
                              .beta = x.beta + row + i,
                              .beta_row = heads,
@@ -431,11 +429,9 @@ QK_INLINE void tokens_of_heads(const Tokens<T>& tokens) {
                              .keys = tokens.entries + l.entry.k + (tokens.first + h) * l.a.key_dim,
                              .u = tokens.entries + l.entry.u + vh * n,
                              .d = tokens.entries + l.entry.d + vh,
-                             .r = x.r,
-                             .o = x.o,
                              .weighed = x.u};
-      tokens.rows(x.q + h * l.a.key_dim, key_run, rule.q);
-      tokens.rows(x.k + h * l.a.key_dim, key_run, rule.k);
+      tokens.rows(x.q + h * l.a.key_dim, key_run, rule.read.q);
+      tokens.rows(x.k + h * l.a.key_dim, key_run, rule.read.k);
       tokens.rows(x.v + (row + i) * n, heads * n, rule.v);
       delta_tokens(rule, state + vh * slot, next + vh * slot);
       for (int64_t t = 0; t < tokens.count; ++t) {

@@ -8,20 +8,14 @@ namespace {
 
 constexpr int kLanes = 16;
 
-template <class T>
-T sumOf(const T (&lanes)[kLanes]) {
-  T sum = 0;
-  for (T lane : lanes) sum += lane;
-  return sum;
-}
-
 // out = a . x from `begin` on, a multiple of kLanes, behind what the lanes have.
 template <class T>
 void finish(const T* a, const T* x, int64_t begin, int64_t n, T (&lanes)[kLanes], T* out) {
   int64_t i = begin;
   for (; i + kLanes <= n; i += kLanes)
     for (int lane = 0; lane < kLanes; ++lane) lanes[lane] += a[i + lane] * x[i + lane];
-  *out = sumOf(lanes);
+  *out = 0;
+  for (T lane : lanes) *out += lane;
   for (; i < n; ++i) *out += a[i] * x[i];
 }
 
@@ -71,8 +65,7 @@ size_t dotsWithAvx2(const T*, llvm::ArrayRef<const T*>, int64_t, T*) {
 
 template <class T>
 void dotsOf(const T* a, llvm::ArrayRef<const T*> x, int64_t n, T* out) {
-  static const bool wide = hasAvx2();
-  for (size_t row = wide ? dotsWithAvx2(a, x, n, out) : 0; row < x.size(); ++row) {
+  for (size_t row = hasAvx2() ? dotsWithAvx2(a, x, n, out) : 0; row < x.size(); ++row) {
     T lanes[kLanes] = {};
     finish(a, x[row], 0, n, lanes, out + row);
   }
