@@ -135,7 +135,7 @@ absl::StatusOr<SamplingSpec> ReadSampling(const gguf::File& file, std::vector<st
     const auto is_key = [key](const auto& row) { return key == row.key; };
     if (std::any_of(std::begin(floats), std::end(floats), is_key)) continue;
     if (std::any_of(std::begin(ints), std::end(ints), is_key)) continue;
-    warnings.push_back(Concat(key, " is not followed: the runtime has nothing like it"));
+    warnings.push_back(Concat(key, " is not followed: qcc knows no setting of this name"));
   }
   if (spec.top_k == -1) spec.top_k = 0;  // some generation configurations say "off" so
   return spec;

@@ -105,6 +105,18 @@ Status ReadChat(const qrt_text& text, const qrt_chat_message* messages, size_t c
     QRT_RETURN_IF_ERROR(ReadJson(read.tools, "tools", &made.tools));
     if (!made.tools.is_list()) return BadJson("tools", "it is no array");
   }
+  const struct {
+    const char* name;
+    int64_t value, least;
+  } flags[] = {{"add_generation_prompt", read.add_generation_prompt, 0},
+               {"enable_thinking", read.enable_thinking, -1},
+               {"as_written", read.as_written, 0}};
+  for (const auto& [name, value, least] : flags) {
+    if (value >= least && value <= 1) continue;
+    return Status(
+        Code::kInvalidArgument, 5305,
+        std::string(name) + " is " + std::to_string(value) + ", expected " + std::to_string(least) + " to 1");
+  }
   made.add_generation_prompt = read.add_generation_prompt != 0;
   if (read.enable_thinking >= 0) made.enable_thinking = read.enable_thinking != 0;
   if (read.stop != nullptr) {

@@ -228,15 +228,6 @@ Outcome FirstToken(const Model& model, int32_t token) {
   return Outcome();
 }
 
-// Nobody knows how a model fares there that was made for less, nor is that what it will be used for.
-void WarnOfContext(const Model& model, const Verbosity& said, size_t depth, size_t context) {
-  const uint64_t made_for = model.info.context_length;
-  if (made_for == 0 || context <= made_for) return;
-  const std::string behind = depth == 0 ? "" : " (" + std::to_string(depth) + " of them history)";
-  said.Warn(std::to_string(context) + " tokens" + behind + " are more than the " + std::to_string(made_for) +
-            " that the model was made for");
-}
-
 }  // namespace
 
 Outcome RunBench(const Call& call) {
@@ -262,7 +253,7 @@ Outcome RunBench(const Call& call) {
   Model model;
   QRUN_RETURN_IF_ERROR(OpenModel(model_file.path, flags.engine, false, &model));
   const size_t context = depth + std::max<size_t>(1, std::max(prompt, generate));
-  WarnOfContext(model, flags.engine.said, depth, context);
+  WarnOfContext(model, context, depth);
   const std::vector<int32_t> tokens = BenchTokens(context, model.info.vocab_size);
   QRUN_RETURN_IF_ERROR(FirstToken(model, tokens[0]));
   const double first_token_seconds = Seconds() - start;

@@ -100,7 +100,14 @@ class Chat {
     if (name == "/retry") return Retry();
     if (name == "/system") return ChangeSystem(argument);
     if (argument.empty()) return Refused(name + " needs a file", name + " FILE");
-    return name == "/save" ? Save(argument) : Load(argument);
+    const std::string path = FromHome(argument);
+    return name == "/save" ? Save(path) : Load(path);
+  }
+
+  // "~/x" as a shell gives it to a command.
+  static std::string FromHome(const std::string& path) {
+    const char* home = std::getenv("HOME");
+    return home == nullptr || path.rfind("~/", 0) != 0 ? path : home + path.substr(1);
   }
 
   static Outcome Unknown(const std::string& name) {
@@ -151,8 +158,17 @@ class Chat {
     return Outcome::Fail(kExitInput, 5310,
                          "the conversation has " + std::to_string(prompt.tokens.size()) +
                              " tokens, the context " + std::to_string(capacity()),
-                         "", "/new starts anew");
+                         "", MakesRoom());
   }
+
+  // Of a first line the past takes no room.
+  std::string MakesRoom() const {
+    if (flags_.raw ? !spoken_.empty() : turns_.size() > (BeginsWithSystem() ? 2u : 1u))
+      return "/new starts anew";
+    return BeginsWithSystem() ? "shorten it or what /system says, or make room with --ctx"
+                              : "shorten it, or make room with --ctx";
+  }
+  bool BeginsWithSystem() const { return !turns_.empty() && std::string_view(turns_[0].role) == "system"; }
 
   // The line that was asked last was not answered: the conversation goes on without it.
   Outcome Forget(Outcome outcome) {
@@ -236,7 +252,7 @@ class Chat {
 
   Outcome ChangeSystem(const std::string& text) {
     if (flags_.raw) return Refused("/system needs the chat template that --raw leaves out", "/help");
-    if (!turns_.empty() && std::string_view(turns_[0].role) == "system") turns_.erase(turns_.begin());
+    if (BeginsWithSystem()) turns_.erase(turns_.begin());
     if (!text.empty()) turns_.insert(turns_.begin(), {"system", text});
     return Outcome();
   }

@@ -266,6 +266,14 @@ std::string ThreadsText(const qrt_engine_info& engine) {
   return std::to_string(engine.threads) + " threads" + fewer;
 }
 
+void WarnOfContext(const Model& model, uint64_t tokens, uint64_t history) {
+  const uint64_t made_for = model.info.context_length;
+  if (made_for == 0 || tokens <= made_for) return;
+  const std::string behind = history == 0 ? "" : " (" + std::to_string(history) + " of them history)";
+  model.said.Warn(std::to_string(tokens) + " tokens" + behind + " are more than the " +
+                  std::to_string(made_for) + " that the model was made for");
+}
+
 Outcome NewSession(const Model& model, uint64_t context_tokens, SessionPtr* out, Drafting draft) {
   qrt_session_options options = {};
   options.struct_size = sizeof options;

@@ -80,6 +80,9 @@ struct Drafting {
   uint32_t tokens = 0;
   uint32_t ahead = QRT_TOKENS_AHEAD_AUTO;  // without a draft: tokens that a GPU decodes at a time
 };
+// Warns where a sequence of so many tokens, of which `history` are no more than history, is longer than what
+// the model was made for: nobody knows how it fares there.
+void WarnOfContext(const Model& model, uint64_t tokens, uint64_t history = 0);
 Outcome NewSession(const Model& model, uint64_t context_tokens, SessionPtr* out, Drafting draft = {});
 
 // Takes the highest logit, without penalties, whatever the model recommends.

@@ -68,6 +68,7 @@ Outcome RunPerplexity(const Call& call) {
                          "the text has " + std::to_string(tokens.size()) + " tokens, expected at least 2",
                          *file);
   }
+  WarnOfContext(model, tokens.size());
   SessionPtr session;
   QRUN_RETURN_IF_ERROR(NewSession(model, tokens.size(), &session));
   Score score = {.tokens = tokens, .progress = ProgressLine(choice.said.quiet ? "" : "scoring")};

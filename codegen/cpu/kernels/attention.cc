@@ -46,7 +46,8 @@ struct RowsTogether {
     int64_t n = in_integers(a) ? Int16AttentionScratch::Rows(group) : F32AttentionScratch::Rows(group);
     if (n > seq.row_begin + seq.row_count - row0) n = seq.row_begin + seq.row_count - row0;
     if (n > AttentionParts::kMost * part - first) n = AttentionParts::kMost * part - first;
-    return {seq, first, n, part};
+    // Said once more where it is a literal: what several rows need is then no part of the program.
+    return {seq, first, a.n_rows == 1 ? 1 : n, part};
   }
 };
 

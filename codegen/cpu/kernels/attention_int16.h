@@ -445,7 +445,7 @@ struct Int16Attention {
   template <int N>
   bool has_few(int64_t t0) const {
     const int64_t count = rows.queries();
-    if (t0 > rows.first) return false;
+    if (rows.n > 1 && t0 > rows.first) return false;
     return N == 16 ? count <= 4 * kMostFew<N> : count <= 4 || (count > 6 && count <= kMostFew<N>);
   }
   // All queries over the tile at t0.

@@ -517,9 +517,10 @@ QK_EXPORT void qk_gated_delta(const gated_delta_args* args) {
   // A sequence's heads one after the other, as they lie in its state.
   for (int64_t i = 0; i < a.n_seqs; ++i) {
     const qrt_seq& seq = a.seqs[i];
-    if (seq.row_count == 1 && layer.heads_each <= kBlock) {
+    const int64_t rows = a.n_rows == 1 ? 1 : seq.row_count;  // a literal in a program of one
+    if (rows == 1 && layer.heads_each <= kBlock) {
       few_tokens<1>(layer, seq, a.begin, a.end, x);
-    } else if (seq.row_count <= kFewRows && layer.heads_each <= kBlock / kFewTokens) {
+    } else if (rows <= kFewRows && layer.heads_each <= kBlock / kFewTokens) {
       few_tokens<kFewTokens>(layer, seq, a.begin, a.end, x);
     } else {
       for (int64_t head = a.begin; head < a.end; ++head) head_of_sequence(layer, seq, head, x);

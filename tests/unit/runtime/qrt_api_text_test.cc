@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/unit/runtime/qrt_api_fixture.h"
@@ -62,6 +63,15 @@ TEST_F(QrtApi, TextGoesRoundAndBuffersAreRespected) {
   options.add_generation_prompt = 1;
   options.enable_thinking = 1;
   EXPECT_EQ(rendered(&options), history + "<|im_start|>assistant\n<think>");
+  for (auto [prompt, thinking, written] : {std::tuple(2u, 0, 0u), {1u, 2, 0u}, {1u, -2, 0u}, {1u, 0, 7u}}) {
+    qrt_chat_options wrong = Sized<qrt_chat_options>();
+    wrong.add_generation_prompt = prompt, wrong.enable_thinking = thinking, wrong.as_written = written;
+    qrt_error error = Sized<qrt_error>();
+    EXPECT_EQ(qrt_text_render_chat(text.get(), messages, 2, &wrong, nullptr, 0, nullptr, &error),
+              QRT_INVALID_ARGUMENT)
+        << prompt << " " << thinking << " " << written;
+    EXPECT_EQ(error.code, 5305u);
+  }
   // A caller built against release 1.0 has no `stop`.
   options.struct_size = offsetof(qrt_chat_options, stop);
   options.stop = [](void*) -> int32_t { std::abort(); };

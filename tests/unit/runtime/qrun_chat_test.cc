@@ -178,6 +178,15 @@ TEST_F(QrunChat, AContextBeyondTheModelsIsWarnedOf) {
       bench(0, {"-p", most + "0", "-n", "0"}),
       "qrun: warning: " + most + "0 tokens are more than the " + most + " that the model was made for\n");
   EXPECT_EQ(bench(context, {"-p", "1", "-n", "1", "-q"}), "");
+  WriteFile(File("long.txt"), std::string(10 * context, 'x'));
+  const auto scored = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> call = {"perplexity", model(), "-f", File("long.txt")};
+    call.insert(call.end(), more.begin(), more.end());
+    return Run(call).err;
+  };
+  EXPECT_NE(scored({}).find(" tokens are more than the " + most + " that the model was made for\n"),
+            std::string::npos);
+  EXPECT_EQ(scored({"-q"}), "");
 }
 
 TEST_F(QrunChat, ResultsAreJsonAndQuietWhereAsked) {
@@ -515,7 +524,9 @@ TEST_F(QrunChat, ALineThatIsRefusedIsForgotten) {
     terminal.ReadUntil("> ");
     const json first = TimingIn(Say(terminal, "hello"));
     const std::vector<std::string> said = Turns(terminal);
-    EXPECT_NE(Say(terminal, std::string(600, 'x')).find("[Q5310]"), std::string::npos);
+    const std::string refused = Say(terminal, std::string(600, 'x'));
+    EXPECT_NE(refused.find("[Q5310]"), std::string::npos) << refused;
+    EXPECT_NE(refused.find("/new starts anew"), std::string::npos) << refused;
     const json again = TimingIn(Say(terminal, "/retry"));
     ASSERT_TRUE(first.is_object() && again.is_object()) << "the line before it cannot be answered again";
     EXPECT_EQ(again["position"], first["position"]);
@@ -525,6 +536,32 @@ TEST_F(QrunChat, ALineThatIsRefusedIsForgotten) {
     EXPECT_EQ(next["reused_tokens"], again["position"])
         << "what was said is fed again" << (raw ? ", raw" : "");
   }
+}
+
+// Where nothing was said before, beginning anew makes no room.
+TEST_F(QrunChat, AFirstLineThatDoesNotFitIsToldHowItCould) {
+  const std::string path = WithTemplate("first.qbin", kThinkBlock);
+  for (const char* more : {"", "--raw", "--system=be brief"}) {
+    std::vector<std::string> arguments = {path, "-n", "4", "--ctx", "400"};
+    if (*more != '\0') arguments.push_back(more);
+    Terminal terminal(arguments);
+    terminal.ReadUntil("> ");
+    const std::string screen = Say(terminal, std::string(600, 'x'));
+    EXPECT_NE(screen.find("make room with --ctx"), std::string::npos) << more << screen;
+    EXPECT_EQ(screen.find("/new starts anew"), std::string::npos) << more << screen;
+    EXPECT_EQ(screen.find("what /system says") != std::string::npos, more[2] == 's') << more << screen;
+  }
+}
+
+TEST_F(QrunChat, FilesInTheHomeFolderAreNamedAsInAShell) {
+  const std::string home = File("home");
+  ASSERT_EQ(mkdir(home.c_str(), 0700), 0);
+  Terminal terminal({model(), "-n", "4"}, home);
+  terminal.ReadUntil("> ");
+  Say(terminal, "hello");
+  EXPECT_EQ(Say(terminal, "/save ~/home.session").find("error"), std::string::npos);
+  EXPECT_EQ(Say(terminal, "/load ~/home.session").find("error"), std::string::npos);
+  EXPECT_EQ(access((home + "/home.session").c_str(), R_OK), 0);
 }
 
 TEST_F(QrunChat, RawChatsGoOnFromWhatWasSaid) {

@@ -91,7 +91,7 @@ class Process {
   pid_t pid_;
 };
 
-// qrun on a terminal. `home`: where its history lies; empty: it keeps none.
+// qrun on a terminal. `home`: its user's, where its history lies; empty: there is none.
 class Terminal {
  public:
   explicit Terminal(const std::vector<std::string>& arguments, const std::string& home = "",
@@ -104,7 +104,7 @@ class Terminal {
       for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
       setenv("TERM", term, 1);
       setenv("XDG_STATE_HOME", home.c_str(), 1);
-      if (home.empty()) unsetenv("HOME");
+      home.empty() ? unsetenv("HOME") : setenv("HOME", home.c_str(), 1);
       execv(argv[0], argv.data());
       _exit(127);
     }
