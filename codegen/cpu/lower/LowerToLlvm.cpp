@@ -217,8 +217,8 @@ class Lowering {
     return success();
   }
 
-  // A function of its own, so that what it does is there once: 465 barriers in the code of the 0.8b preset were
-  // 116 of its 507 KiB.
+  // A function of its own, so that what it does is there once: 465 barriers in the code of the 0.8b preset
+  // were 116 of its 507 KiB.
   LLVM::LLVMFuncOp once(StringRef name, ArrayRef<Type> types, function_ref<void(ValueRange)> body) {
     if (auto func = out.lookupSymbol<LLVM::LLVMFuncOp>(name)) return func;
     LLVM::LLVMFuncOp func = declare(name, voidFunction(types));

@@ -172,6 +172,45 @@ TEST_F(CpuLower, AttentionOfFewRowsIsInParts) {
                                       "attention", "attention"}));
 }
 
+// What a barrier does is there once, whatever the number of barriers.
+TEST_F(CpuLower, BarriersShareTheirCode) {
+  AddProgram(Small<plan::AttentionSpec>(), 1, 3);
+  auto lowered = lowerToLlvm(*module);
+  ASSERT_TRUE(mlir::succeeded(lowered));
+  size_t barriers = 0, inlined = 0;
+  for (const std::string& stage : StagesOf(*lowered)) barriers += stage == "barrier";
+  lowered->module->walk([&](mlir::LLVM::CallOp call) { inlined += call.getCallee() == "qk_barrier"; });
+  EXPECT_EQ(barriers, 5u);
+  EXPECT_EQ(inlined, 1u);
+}
+
+// What several rows of a sequence need is no part of a program of one row.
+TEST_F(CpuLower, OneRowHasNoCodeForSeveral) {
+  auto attention = Small<plan::AttentionSpec>();
+  attention.kv = plan::KvElement::B16;
+  for (const int64_t rows : {1, 8}) {
+    AddProgram(attention, rows);
+    AddProgram(Small<plan::GatedDeltaSpec>(), rows);
+  }
+  auto lowered = lowerToLlvm(*module);
+  ASSERT_TRUE(mlir::succeeded(lowered));
+  auto blobs =
+      emitBlobs(BlobRequest{*lowered->module, {Isa::base}, lowered->entries, "", {}, lowered->scratch}, 1);
+  ASSERT_TRUE(static_cast<bool>(blobs)) << llvm::toString(blobs.takeError());
+  for (const std::string family : {"attention", "gated_delta"}) {
+    uint64_t bytes[2] = {0, 0};
+    for (const SpecializedKernel& kernel : lowered->kernels) {
+      if (kernel.specification.rfind(family, 0) != 0) continue;
+      const bool one = kernel.specification.find("one row") != std::string::npos;
+      for (const BlobFunction& function : blobs->front().functions) {
+        if (function.name == kernel.function) bytes[one] += function.codeBytes;
+      }
+    }
+    EXPECT_GT(bytes[1], 0u) << family;
+    EXPECT_LT(bytes[1], bytes[0] * 6 / 10) << family;
+  }
+}
+
 // What every thread does for itself has nobody to share with, and lies behind what kernels take of the
 // thread's scratch.
 TEST_F(CpuLower, ReplicatedRowsLieInTheThreadsScratch) {

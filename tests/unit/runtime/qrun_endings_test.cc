@@ -1,11 +1,11 @@
-// How qrun ends when its reader goes away or it is interrupted, and what of a conversation a saved session
-// keeps.
+// How answers end, and qrun when its reader goes away or it is interrupted, and what of a conversation a
+// saved session keeps.
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "runtime/qrun/saved_session.h"
-#include "tests/unit/runtime/qrun_fixture.h"
+#include "tests/unit/runtime/qrun_chat_fixture.h"
 
 namespace {
 
@@ -14,6 +14,7 @@ using qrun_test::Process;
 using qrun_test::Result;
 using qrun_test::Slurp;
 using qrun_test::Terminal;
+using qrun_test::TimingIn;
 using qrun_test::WriteFile;
 
 class QrunEndings : public qrun_test::QrunCli {
@@ -33,6 +34,47 @@ class QrunEndings : public qrun_test::QrunCli {
     return timing["prompt_tokens"].get<int>() + timing["reused_tokens"].get<int>();
   }
 };
+
+// ---- What ends an answer ----
+
+TEST_F(QrunEndings, StopTextsAreNotWritten) {
+  const std::string whole = Answer("tell me");
+  ASSERT_GT(whole.size(), 12u);
+  for (size_t at = 0; at + 4 <= whole.size(); at += 3) {
+    const std::string stop = whole.substr(at, 4);
+    if (qrt_utf8_whole_prefix(stop.data(), stop.size()) != 4 || (stop[0] & 0xC0) == 0x80) continue;
+    const Result result =
+        Run({model(), "-p", "tell me", "--stop", "never said", "--stop=" + stop, "--timing=json"});
+    EXPECT_EQ(result.exit, 0) << result.err;
+    EXPECT_EQ(result.out, whole.substr(0, whole.find(stop))) << "stop \"" << stop << "\"";
+    EXPECT_EQ(TimingIn(result.err)["reason"], "stop");
+  }
+  EXPECT_EQ(Ok({model(), "-p", "tell me", "--stop", "never said"}), whole);
+  ExpectError(Run({model(), "-p", "tell me", "--stop", ""}), 2, "--stop");
+}
+
+TEST_F(QrunEndings, TokensThatEndAnAnswerAreChosen) {
+  const std::string whole = Answer("tell me");
+  const size_t ascii = whole.find_first_not_of("\xC3\xA9", 3);
+  ASSERT_NE(ascii, std::string::npos);
+  const std::string id = std::to_string(static_cast<int>(whole[ascii]));
+  EXPECT_EQ(Ok({model(), "-p", "tell me", "--stop-id", "7", "--stop-id", id}),
+            whole.substr(0, whole.find(whole[ascii])));
+  ExpectError(Run({model(), "-p", "x", "--stop-id", "272"}), 2, "expected an id of the vocabulary, 0 to 271");
+  const Result on = Run({model(), "-p", "tell me", "--ignore-eos", "-n", "60", "--timing=json"});
+  EXPECT_EQ(TimingIn(on.err)["generated_tokens"], 60) << on.err;
+  EXPECT_EQ(TimingIn(on.err)["reason"], "length");
+  EXPECT_EQ(on.out.rfind(whole, 0), 0u) << on.out;
+  EXPECT_GT(on.out.size(), whole.size());
+}
+
+TEST_F(QrunEndings, TheFrequencyPenaltyCounts) {
+  const auto say = [](const char* penalty) {
+    return Ok({model(), "-p", "tell me", "--greedy", "-n", "20", "--frequency-penalty", penalty});
+  };
+  EXPECT_EQ(say("0"), Ok({model(), "-p", "tell me", "--greedy", "-n", "20"}));
+  EXPECT_NE(say("3"), say("0"));
+}
 
 // ---- `| head`, `| grep -q` ----
 
