@@ -10,7 +10,7 @@ namespace qcc::compiler {
 
 struct GoldenLogits {
   uint32_t position;
-  std::vector<float> logits;  // [vocab]
+  std::span<const float> logits;  // [vocab]
 };
 
 // Stores the `top` highest logits (equal ones by id) of each row; all rows must have at least `top` columns.

@@ -144,7 +144,7 @@ absl::StatusOr<std::vector<double>> EvalSession::Step(std::span<const int32_t> i
   auto logits = ReferenceLogits(*impl.evaluator, *impl.module, {ids.begin(), ids.end()}, impl.past);
   if (mlir::succeeded(logits)) {
     impl.past += count;
-    return std::move(*logits);
+    return hir::toDoubles(*logits);
   }
   if (impl.interrupted && impl.interrupted()) return absl::CancelledError("interrupted");
   return MakeError("Q2404", absl::StrCat("the reference evaluator failed: ", problems), impl.file.path());

@@ -1,7 +1,11 @@
 #include "compiler/pipeline/finite.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "dialects/hir/IR/Hir.h"
@@ -11,22 +15,12 @@
 
 namespace qcc::compiler {
 
-absl::Status CheckWeights(mlir::ModuleOp module, const gguf::File& file,
-                          const std::function<bool()>& interrupted) {
-  llvm::StringSet<> used;
-  module.walk([&](hir::ParamOp param) { used.insert(param.getName()); });
-  for (const gguf::Tensor& tensor : file.tensors()) {
-    if (interrupted && interrupted()) return absl::CancelledError("interrupted");
-    if (!used.contains(tensor.name)) continue;
-    if (absl::Status s = gguf::CheckFinite(file, tensor); !s.ok()) return s;
-  }
-  return absl::OkStatus();
-}
+namespace {
 
-absl::Status CheckLogits(const std::vector<double>& values, int64_t vocab, int64_t past,
-                         const gguf::File& file) {
+template <class T>
+absl::Status CheckAllLogits(std::span<const T> values, int64_t vocab, int64_t past, const gguf::File& file) {
   const auto bad = std::find_if_not(values.begin(), values.end(),
-                                    [](double v) { return std::isfinite(static_cast<float>(v)); });
+                                    [](T v) { return std::isfinite(static_cast<float>(v)); });
   if (bad == values.end()) return absl::OkStatus();
   const int64_t at = bad - values.begin(), tokens = past + at / vocab + 1;
   return MakeError(
@@ -34,6 +28,47 @@ absl::Status CheckLogits(const std::vector<double>& values, int64_t vocab, int64
       absl::StrCat("the model's weights are finite, but its logits are not: that of token ", at % vocab,
                    " after ", tokens, tokens == 1 ? " token is " : " tokens is ", *bad),
       file.path(), "some value on the way is too large for f32; convert the model again");
+}
+
+}  // namespace
+
+absl::Status CheckWeights(mlir::ModuleOp module, const gguf::File& file,
+                          const std::function<bool()>& interrupted) {
+  llvm::StringSet<> names;
+  module.walk([&](hir::ParamOp param) { names.insert(param.getName()); });
+  std::vector<const gguf::Tensor*> used;
+  for (const gguf::Tensor& tensor : file.tensors()) {
+    if (names.contains(tensor.name)) used.push_back(&tensor);
+  }
+  std::vector<absl::Status> found(used.size());
+  std::atomic<size_t> next = 0;
+  const auto work = [&] {
+    for (size_t i; (i = next++) < used.size();) {
+      found[i] = interrupted && interrupted() ? absl::CancelledError("interrupted")
+                                              : gguf::CheckFinite(file, *used[i]);
+    }
+  };
+  std::vector<std::thread> threads;
+  try {
+    while (threads.size() + 1 < std::thread::hardware_concurrency()) threads.emplace_back(work);
+  } catch (const std::system_error&) {
+    // No more threads: those that there are do the work.
+  }
+  work();
+  for (std::thread& thread : threads) thread.join();
+  // The first in the file, whichever was found first.
+  for (absl::Status& status : found) {
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLogits(std::span<const float> values, int64_t vocab, int64_t past, const gguf::File& file) {
+  return CheckAllLogits(values, vocab, past, file);
+}
+absl::Status CheckLogits(std::span<const double> values, int64_t vocab, int64_t past,
+                         const gguf::File& file) {
+  return CheckAllLogits(values, vocab, past, file);
 }
 
 }  // namespace qcc::compiler

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <vector>
+#include <span>
 
 #include "absl/status/status.h"
 #include "frontends/gguf/gguf.h"
@@ -20,8 +20,8 @@ absl::Status CheckWeights(mlir::ModuleOp module, const gguf::File& file,
 
 // Every logit is finite in f32. `values`: rows of `vocab`, those of the tokens behind the first `past`.
 // Errors: Q3006.
-absl::Status CheckLogits(const std::vector<double>& values, int64_t vocab, int64_t past,
-                         const gguf::File& file);
+absl::Status CheckLogits(std::span<const float> values, int64_t vocab, int64_t past, const gguf::File& file);
+absl::Status CheckLogits(std::span<const double> values, int64_t vocab, int64_t past, const gguf::File& file);
 
 }  // namespace qcc::compiler
 

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <numeric>
+#include <span>
+#include <type_traits>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/artifact/goldens_section.h"
@@ -116,15 +120,15 @@ Extent AffordableTokens(const ModelSize& size) {
   return {tokens, 0};
 }
 
-double Deviation(const std::vector<double>& values) {
+double Deviation(std::span<const float> values) {
   const double mean = std::accumulate(values.begin(), values.end(), 0.0) / values.size();
   double sum = 0;
-  for (double v : values) sum += (v - mean) * (v - mean);
+  for (const double v : values) sum += (v - mean) * (v - mean);
   return std::sqrt(sum / values.size());
 }
 
 // The highest values of each row, as `qrun check` compares them: the root of their mean square difference.
-double Noise(const std::vector<double>& one, const std::vector<double>& other, int64_t vocab) {
+double Noise(std::span<const float> one, std::span<const double> other, int64_t vocab) {
   double sum = 0;
   int64_t count = 0;
   std::vector<int64_t> ids(vocab);
@@ -142,7 +146,7 @@ double Noise(const std::vector<double>& one, const std::vector<double>& other, i
 }
 
 // No token can be chosen from logits that are all equal, so the runtime refuses them.
-absl::Status CheckThatTheyDiffer(const std::vector<double>& logits, int64_t vocab, const gguf::File& file) {
+absl::Status CheckThatTheyDiffer(std::span<const float> logits, int64_t vocab, const gguf::File& file) {
   for (auto row = logits.begin(); vocab > 1 && row != logits.end(); row += vocab) {
     if (std::adjacent_find(row, row + vocab, std::not_equal_to<>()) != row + vocab) continue;
     const int64_t tokens = (row - logits.begin()) / vocab + 1;
@@ -159,22 +163,28 @@ class Reference {
  public:
   Reference(mlir::ModuleOp fused, const gguf::File& file, const DiagnosticCollector& diagnostics,
             const ProgressSink& sink)
-      : fused_(fused),
-        diagnostics_(diagnostics),
-        sink_(sink),
-        weights_(file, [&sink] { return sink.Interrupted(); }) {}
+      : fused_(fused), file_(file), diagnostics_(diagnostics), sink_(sink), weights_(file, [&sink] {
+          return sink.Interrupted();
+        }) {}
 
-  absl::StatusOr<std::vector<double>> Logits(const std::vector<int32_t>& ids,
-                                             hir::Precision precision) const {
-    hir::Evaluator evaluator(fused_, weights_, precision);
+  // [ids][vocabulary], in float or double, all finite.
+  template <class T>
+  absl::StatusOr<std::shared_ptr<const hir::Tensor<T>>> Logits(const std::vector<int32_t>& ids) const {
+    constexpr auto kPrecision = std::is_same_v<T, float> ? hir::Precision::F32 : hir::Precision::F64;
+    hir::Evaluator evaluator(fused_, weights_, kPrecision);
     auto logits = ReferenceLogits(evaluator, fused_, ids, /*past=*/0);
-    if (mlir::succeeded(logits)) return *std::move(logits);
+    if (mlir::succeeded(logits)) {
+      auto tensor = std::get<std::shared_ptr<const hir::Tensor<T>>>(*std::move(logits));
+      if (absl::Status s = CheckLogits(tensor->data, tensor->rowSize(), /*past=*/0, file_); !s.ok()) return s;
+      return tensor;
+    }
     if (sink_.Interrupted()) return absl::CancelledError("interrupted");
     return diagnostics_.ToStatus("Q3002", "golden values");
   }
 
  private:
   mlir::ModuleOp fused_;
+  const gguf::File& file_;
   const DiagnosticCollector& diagnostics_;
   const ProgressSink& sink_;
   FileWeights weights_;
@@ -202,22 +212,20 @@ absl::StatusOr<Goldens> MakeGoldens(mlir::ModuleOp fused, const gguf::File& file
   const int64_t vocab = fused->getAttrOfType<mlir::IntegerAttr>(hir::kVocabSize).getInt();
   const std::vector<int32_t> ids = Prompt(vocab, tokens);
   const Reference reference(fused, file, diagnostics, sink);
-  auto logits = reference.Logits(ids, hir::Precision::F32);
-  if (!logits.ok()) return logits.status();
-  if (absl::Status s = CheckLogits(*logits, vocab, /*past=*/0, file); !s.ok()) return s;
-  if (absl::Status s = CheckThatTheyDiffer(*logits, vocab, file); !s.ok()) return s;
-  const auto deviation = static_cast<float>(Deviation(*logits));
+  const auto evaluated = reference.Logits<float>(ids);
+  if (!evaluated.ok()) return evaluated.status();
+  const std::span logits((*evaluated)->data);
+  if (absl::Status s = CheckThatTheyDiffer(logits, vocab, file); !s.ok()) return s;
+  const auto deviation = static_cast<float>(Deviation(logits));
   const bool int8 = options.numerics != NumericsMode::kF32, experts = int8 && size.experts > 0;
   const Share share = experts ? kExpertsShare : int8 ? kInt8Share : kF32Share;
   const float one_of_all = experts ? kOneOfExperts : kOneOfAll;
   float accepted = share.usual * deviation;
   if (extent.noise_tokens > 0) {
-    const auto precise =
-        reference.Logits({ids.begin(), ids.begin() + extent.noise_tokens}, hir::Precision::F64);
+    const auto precise = reference.Logits<double>({ids.begin(), ids.begin() + extent.noise_tokens});
     if (!precise.ok()) return precise.status();
-    if (absl::Status s = CheckLogits(*precise, vocab, /*past=*/0, file); !s.ok()) return s;
-    accepted =
-        std::max(share.least * deviation, kTimesNoise * static_cast<float>(Noise(*logits, *precise, vocab)));
+    const auto noise = static_cast<float>(Noise(logits, (*precise)->data, vocab));
+    accepted = std::max(share.least * deviation, kTimesNoise * noise);
   }
   if (!std::isfinite(one_of_all * accepted)) {
     return MakeError(
@@ -228,8 +236,7 @@ absl::StatusOr<Goldens> MakeGoldens(mlir::ModuleOp fused, const gguf::File& file
   }
   std::vector<GoldenLogits> rows;
   for (int64_t r = 0; r < tokens; ++r)
-    rows.push_back({static_cast<uint32_t>(r),
-                    std::vector<float>(logits->begin() + r * vocab, logits->begin() + (r + 1) * vocab)});
+    rows.push_back({static_cast<uint32_t>(r), logits.subspan(r * vocab, vocab)});
   return Goldens{BuildGoldensSection(ids, rows, static_cast<uint32_t>(std::min<int64_t>(kTop, vocab)),
                                      one_of_all * accepted, accepted, /*exact=*/false),
                  absl::StrCat("goldens of ", tokens, tokens == 1 ? " token" : " tokens")};

@@ -27,8 +27,8 @@ std::vector<hir::EvalValue> ArgumentsOf(passes::EntryPoint& entry, const std::ve
 
 }  // namespace
 
-mlir::FailureOr<std::vector<double>> ReferenceLogits(hir::Evaluator& evaluator, mlir::ModuleOp module,
-                                                     const std::vector<int32_t>& ids, int64_t past) {
+mlir::FailureOr<hir::EvalValue> ReferenceLogits(hir::Evaluator& evaluator, mlir::ModuleOp module,
+                                                const std::vector<int32_t>& ids, int64_t past) {
   auto entries = passes::entryPoints(module);
   if (mlir::failed(entries)) return mlir::failure();
   hir::EvalValue left;
@@ -38,7 +38,7 @@ mlir::FailureOr<std::vector<double>> ReferenceLogits(hir::Evaluator& evaluator, 
     mlir::Operation* end = entry.func.getBody().front().getTerminator();
     for (mlir::OpOperand& returned : end->getOpOperands()) {
       const hir::EvalValue& value = (*results)[returned.getOperandNumber()];
-      if (returned.get() == entry.logits) return hir::toDoubles(value);
+      if (returned.get() == entry.logits) return value;
       left = value;
     }
   }

@@ -10,11 +10,11 @@
 
 namespace qcc::compiler {
 
-// Logits, [ids][vocabulary], of the tokens behind the first `past` ones of a text, which the evaluator has
-// seen. `module`: the evaluator's, under the model contract. Errors: those of Evaluator::evaluate, as
-// diagnostics.
-mlir::FailureOr<std::vector<double>> ReferenceLogits(hir::Evaluator& evaluator, mlir::ModuleOp module,
-                                                     const std::vector<int32_t>& ids, int64_t past);
+// Logits, a tensor [ids][vocabulary], of the tokens behind the first `past` ones of a text, which the
+// evaluator has seen. `module`: the evaluator's, under the model contract. Errors: those of
+// Evaluator::evaluate, as diagnostics.
+mlir::FailureOr<hir::EvalValue> ReferenceLogits(hir::Evaluator& evaluator, mlir::ModuleOp module,
+                                                const std::vector<int32_t>& ids, int64_t past);
 
 }  // namespace qcc::compiler
 

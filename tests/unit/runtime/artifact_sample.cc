@@ -116,11 +116,12 @@ SampleParts MakeParts() {
   parts.tokenizer = SampleTokenizer();
   const std::string text = "{%- for m in messages %}{{ m.content }} \xc3\xa4\xe2\x82\xac{% endfor %}";
   parts.chat_template.assign(text.begin(), text.end());
-  std::vector<GoldenLogits> rows = {{1, std::vector<float>(272)}, {3, std::vector<float>(272)}};
+  std::vector<float> some(272), falling(272);
   for (size_t i = 0; i < 272; ++i) {
-    rows[0].logits[i] = static_cast<float>(i % 17);
-    rows[1].logits[i] = -static_cast<float>(i);
+    some[i] = static_cast<float>(i % 17);
+    falling[i] = -static_cast<float>(i);
   }
+  const std::vector<GoldenLogits> rows = {{1, some}, {3, falling}};
   const int32_t tokens[] = {5, 6, 7, 8};
   parts.goldens = BuildGoldensSection(tokens, rows, 4, 1e-3f, 1e-4f, true);
   return parts;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <vector>
+
 #include "compiler/artifact/goldens_section.h"
 #include "runtime/include/qrt/qrt.h"
 #include "tests/unit/runtime/program_facts.h"
@@ -54,21 +57,22 @@ void AddGoldens(SampleParts& parts, bool wrong) {
   ASSERT_EQ(qrt_session_create(engine, nullptr, &session, nullptr), QRT_OK);
   std::vector<int32_t> tokens;
   for (int32_t i = 0; i < 20; ++i) tokens.push_back(i * 13 % 272);
-  std::vector<qcc::compiler::GoldenLogits> rows;
+  std::map<uint64_t, std::vector<float>> seen;  // logits by position
   qrt_append_options options = {};
   options.struct_size = sizeof options;
   options.want = QRT_LOGITS_ALL;
-  options.ctx = &rows;
+  options.ctx = &seen;
   options.on_logits = [](void* ctx, qrt_session*, uint64_t position, const float* logits,
                          size_t vocab_size) -> int32_t {
     if (position % 6 == 1) {
-      static_cast<std::vector<qcc::compiler::GoldenLogits>*>(ctx)->push_back(
-          {static_cast<uint32_t>(position), std::vector<float>(logits, logits + vocab_size)});
+      static_cast<decltype(seen)*>(ctx)->emplace(position, std::vector<float>(logits, logits + vocab_size));
     }
     return 0;
   };
   ASSERT_EQ(qrt_session_append(session, tokens.data(), tokens.size(), &options, nullptr), QRT_OK);
-  if (wrong) rows.back().logits[97] += 50;
+  if (wrong) seen.rbegin()->second[97] += 50;
+  std::vector<qcc::compiler::GoldenLogits> rows;
+  for (const auto& [position, logits] : seen) rows.push_back({static_cast<uint32_t>(position), logits});
   parts.goldens = qcc::compiler::BuildGoldensSection(tokens, rows, 5, 1e-4f, 1e-5f, true);
   qrt_session_release(session);
   qrt_engine_release(engine);

@@ -150,7 +150,8 @@ TEST_F(QrunSignals, WaitingForAWriterEnds) {
 TEST_F(QrunSignals, ACheckEnds) {
   qrt::testing::SampleParts parts = toy::ToyParts();
   const std::vector<int32_t> tokens(60000, 7);  // the toy model needs many seconds for that
-  const std::vector<qcc::compiler::GoldenLogits> rows = {{1, std::vector<float>(272)}};
+  const std::vector<float> logits(272);
+  const std::vector<qcc::compiler::GoldenLogits> rows = {{1, logits}};
   parts.goldens = qcc::compiler::BuildGoldensSection(tokens, rows, 5, 1e-4f, 1e-5f, true);
   parts.manifest.context_length = tokens.size();
   WriteParts(parts, File("long.qbin"));
