@@ -161,6 +161,10 @@ absl::Status Compilation::Read() {
   if (options_.compile_to == CompilePhase::kArtifact) {
     if (absl::Status s = CheckIsNotOf(options_.output, *file_); !s.ok()) return s;
   }
+  // Ahead of the long stages, as a folder that was named may be of no use.
+  if (options_.compile_to >= CompilePhase::kCode) {
+    if (absl::Status s = OpenStore(); !s.ok()) return s;
+  }
   sink_.EndStage(absl::StrCat(file_->tensors().size(), " tensors, ", CodeBytes(file_->size())));
   return absl::OkStatus();
 }
@@ -335,7 +339,6 @@ absl::StatusOr<TargetCode> Compilation::GenerateOne(const CodeOf& of, Diagnostic
 }
 
 absl::Status Compilation::Generate() {
-  if (absl::Status s = OpenStore(); !s.ok()) return s;
   int stage = 5;
   for (CodeOf& of : CodesToMake()) {
     if (sink_.Interrupted()) return absl::CancelledError("interrupted");
