@@ -38,7 +38,7 @@ bool IsSpaceError(int error) {
 absl::Status WriteError(int error, std::string_view what, const std::string& where, const std::string& help) {
   const bool space = IsSpaceError(error);
   return MakeError(space ? "Q6003" : "Q6002", Concat(what, ": ", std::strerror(error)), where,
-                   space ? kNeedsSpace : help);
+                   space && !help.empty() ? kNeedsSpace : help);
 }
 
 absl::Status CheckIsNot(const std::string& path, std::string_view input) {

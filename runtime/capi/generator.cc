@@ -119,6 +119,14 @@ Status Answering(qrt_generator* generator, const qrt_answer_options* options, bo
   return call(request);
 }
 
+// All tokens up to the end of the answer; none: there is none.
+std::vector<int32_t> AnsweredTokens(const qrt_generator& generator, const Endings& endings) {
+  if (generator.answer.tokens == 0) return {};
+  std::vector<int32_t> sequence = generator.generator.Tokens();
+  if (endings.EndsAt(generator.text->tokenizer, sequence.back())) sequence.pop_back();
+  return sequence;
+}
+
 // The conversation's next prompt begins with this answer, if it is one to its last prompt.
 void Remember(qrt_generator& generator, std::span<const int32_t> prompt, const Endings& endings) {
   const bool asked = !generator.asked.empty() &&
@@ -128,13 +136,7 @@ void Remember(qrt_generator& generator, std::span<const int32_t> prompt, const E
     generator.asked.clear();
     return;
   }
-  const text::Tokenizer& tokenizer = generator.text->tokenizer;
-  std::vector<int32_t> sequence;
-  if (generator.answer.tokens != 0) {
-    sequence = generator.generator.Tokens();
-    if (endings.EndsAt(tokenizer, sequence.back())) sequence.pop_back();
-  }
-  generator.conversation.Answered(generator.answer.text, std::move(sequence));
+  generator.conversation.Answered(generator.answer.text, AnsweredTokens(generator, endings));
 }
 
 Status Generate(qrt_generator* generator, std::span<const int32_t> prompt, uint64_t keep,
@@ -149,8 +151,8 @@ Status MakePrompt(qrt_generator* generator, const qrt_chat_message* messages, si
                   const qrt_chat_options* options, text::Prompt* prompt) {
   text::Chat chat;
   QRT_RETURN_IF_ERROR(ReadChat(*generator->text.get(), messages, count, options, &chat));
-  generator->asked.clear();
   QRT_RETURN_IF_ERROR(generator->conversation.Make(chat, prompt));
+  generator->asked.clear();  // if there is no memory for it, this one is not asked either
   generator->asked = prompt->tokens;
   return Status();
 }
@@ -195,9 +197,11 @@ qrt_status qrt_generate_more(qrt_generator* generator, const qrt_answer_options*
                              qrt_error* error) {
   return Guard(error, [&] {
     return qrt::capi::Answering(generator, options, true, answer, [&](const qrt::AnswerRequest& request) {
-      generator->conversation.Clear();
-      generator->asked.clear();
-      return generator->generator.Continue(request, &generator->answer);
+      qrt::Answer& answer = generator->answer;
+      QRT_RETURN_IF_ERROR(generator->generator.Continue(request, &answer));
+      if (answer.tokens == 0) return Status();
+      generator->conversation.WentOn(answer.text, qrt::capi::AnsweredTokens(*generator, request.endings));
+      return Status();
     });
   });
 }
@@ -220,8 +224,10 @@ qrt_status qrt_generator_encode_chat(qrt_generator* generator, const qrt_chat_me
     QRT_RETURN_IF_ERROR(qrt::capi::CheckArray(tokens, capacity));
     qrt::text::Prompt prompt;
     QRT_RETURN_IF_ERROR(qrt::capi::MakePrompt(generator, messages, count, chat, &prompt));
+    QRT_RETURN_IF_ERROR(
+        qrt::capi::FillArray(prompt.tokens.data(), prompt.tokens.size(), tokens, capacity, needed));
     if (keep != nullptr) *keep = prompt.keep;
-    return qrt::capi::FillArray(prompt.tokens.data(), prompt.tokens.size(), tokens, capacity, needed);
+    return Status();
   });
 }
 
@@ -236,8 +242,9 @@ qrt_status qrt_generator_tokens(const qrt_generator* generator, int32_t* tokens,
     if (generator == nullptr) return NullArgument("generator");
     QRT_RETURN_IF_ERROR(qrt::capi::CheckArray(tokens, capacity));
     const std::vector<int32_t> all = generator->generator.Tokens();
+    QRT_RETURN_IF_ERROR(qrt::capi::FillArray(all.data(), all.size(), tokens, capacity, needed));
     if (next != nullptr) *next = generator->generator.next().value_or(-1);
-    return qrt::capi::FillArray(all.data(), all.size(), tokens, capacity, needed);
+    return Status();
   });
 }
 

@@ -453,7 +453,6 @@ Status Sampler::Sample(std::span<const float> logits, int32_t* token) {
     return Status(Code::kInvalidArgument, 7202,
                   std::to_string(logits.size()) + " logits, expected " + std::to_string(candidates_.size()));
   }
-  const uint64_t position = next_position_++;
   const Seen seen = whole() ? LoadWhole(logits) : Load(logits);
   if (seen.bad != logits.size()) {
     return Status(Code::kInvalidArgument, 7203,
@@ -464,7 +463,7 @@ Status Sampler::Sample(std::span<const float> logits, int32_t* token) {
   if (n_ == 0) {
     return Status(Code::kInvalidArgument, 7204, "no token can be chosen: all logits are -infinity");
   }
-  *token = Choose(RandomFor(position));
+  *token = Choose(RandomFor(next_position_++));
   return Status();
 }
 

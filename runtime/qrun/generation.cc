@@ -141,7 +141,9 @@ Outcome DraftFlags::Choose(const Model& model, Drafting* out) const {
   if (draft == "lookup") out->draft = QRT_DRAFT_LOOKUP;
   if (draft == "mtp") out->draft = QRT_DRAFT_MODEL;
   if (length && out->draft == QRT_DRAFT_NONE) {
-    return Outcome::Fail(kExitUsage, 101, "--draft-len is given, but nothing drafts", "",
+    const std::string what = "--draft-len is given, but nothing drafts";
+    if (draft == "off") return Outcome::Fail(kExitUsage, 101, what, "--draft off", "leave one of them out");
+    return Outcome::Fail(kExitUsage, 101, what, "",
                          "give --draft lookup, or an artifact with a draft (qcc compile of a model with a "
                          "NextN block, or --mtp)");
   }
@@ -330,9 +332,9 @@ Outcome Generator::Continue(Answer* answer) {
 std::vector<int32_t> Generator::Tokens(std::optional<int32_t>* next) const {
   size_t count = 0;
   int32_t chosen = -1;
-  qrt_generator_tokens(generator_.get(), nullptr, 0, &count, &chosen, nullptr);
+  qrt_generator_tokens(generator_.get(), nullptr, 0, &count, nullptr, nullptr);
   std::vector<int32_t> tokens(count);
-  qrt_generator_tokens(generator_.get(), tokens.data(), tokens.size(), &count, nullptr, nullptr);
+  qrt_generator_tokens(generator_.get(), tokens.data(), tokens.size(), &count, &chosen, nullptr);
   if (chosen >= 0) *next = chosen;
   return tokens;
 }

@@ -241,14 +241,21 @@ bool ReadLine(std::string* line) {
   }
 }
 
-Outcome WriteStdout(std::string_view bytes) {
-  if (WriteOrInterrupt(STDOUT_FILENO, bytes)) return Outcome();
-  const int reason = errno;
+namespace {
+
+Outcome StdoutFailed(int reason) {
   if (reason == EINTR) return Outcome::Silent(kExitInterrupted);
   // EIO: the terminal is gone.
   if (reason == EPIPE || (reason == EIO && ending.load() == SIGHUP)) return Outcome::ReaderLeft();
   return Outcome::Fail(kExitResources, WriteErrorNumber(reason),
                        std::string("cannot write to stdout: ") + std::strerror(reason));
+}
+
+}  // namespace
+
+Outcome WriteStdout(std::string_view bytes) {
+  if (WriteOrInterrupt(STDOUT_FILENO, bytes)) return Outcome();
+  return StdoutFailed(errno);
 }
 
 Outcome RefuseInput(const std::string& option, const std::string& output, const std::string& what,
@@ -281,7 +288,7 @@ OutputFile::~OutputFile() {
 
 Outcome OutputFile::Failed(const char* what) const {
   const int reason = errno;
-  if (descriptor_ == STDOUT_FILENO && reason == EPIPE) return Outcome::ReaderLeft();
+  if (descriptor_ == STDOUT_FILENO) return StdoutFailed(reason);
   if (reason == EINTR && Interrupts::Pending()) return Outcome::Silent(kExitInterrupted);
   return Outcome::Fail(kExitResources, WriteErrorNumber(reason),
                        std::string("cannot ") + what + " " + path_ + ": " + std::strerror(reason), "",

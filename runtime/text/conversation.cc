@@ -87,9 +87,9 @@ std::optional<size_t> Conversation::EndOfAnswer(const Tokens& tail) const {
 }
 
 Status Conversation::Make(Chat& chat, Prompt* out) {
-  next_ = Past();
+  Past next;
   *out = Prompt();
-  QRT_RETURN_IF_ERROR(Render(chat, &next_, &out->tokens));
+  QRT_RETURN_IF_ERROR(Render(chat, &next, &out->tokens));
   if (past_.known && StartsWith(out->tokens, past_.rendered)) {
     Tokens tail = From(out->tokens, past_.rendered.size());
     const std::optional<size_t> end = EndOfAnswer(tail);
@@ -97,10 +97,12 @@ Status Conversation::Make(Chat& chat, Prompt* out) {
     out->tokens = end ? past_.sequence : past_.fed;
     out->tokens.insert(out->tokens.end(), tail.begin(), tail.end());
   }
-  next_.prompt = out->tokens.size();
-  if (!next_.known || out->tokens.size() < next_.opening.size()) return Status();
-  out->keep = out->tokens.size() - next_.opening.size();
-  next_.fed.assign(out->tokens.begin(), out->tokens.begin() + static_cast<ptrdiff_t>(out->keep));
+  next.prompt = out->tokens.size();
+  if (next.known && out->tokens.size() >= next.opening.size()) {
+    out->keep = out->tokens.size() - next.opening.size();
+    next.fed.assign(out->tokens.begin(), out->tokens.begin() + static_cast<ptrdiff_t>(out->keep));
+  }
+  next_ = std::move(next);  // when nothing can fail any more
   return Status();
 }
 
@@ -112,8 +114,23 @@ void Conversation::DropTurnEnds(size_t begin, Tokens* sequence) const {
 }
 
 void Conversation::Answered(std::string text, Tokens sequence) {
-  Past past = next_;
+  past_ = Ended(next_, std::move(text), std::move(sequence));
+}
+
+void Conversation::WentOn(const std::string& text, Tokens sequence) {
+  const size_t before = past_.sequence.size();
+  // A prompt that was broken off has no answer yet.
+  const bool begins = before == 0 && past_.known && past_.answer.empty();
+  if (!begins && before == 0) return Clear();
+  if (!StartsWith(sequence, begins ? past_.fed : past_.sequence)) return Clear();
+  // What follows the end of a turn is no part of its answer.
+  if (!begins && sequence.size() > before && tokenizer_->IsEog(sequence[before])) return Clear();
+  past_ = Ended(past_, past_.answer + text, std::move(sequence));
+}
+
+Conversation::Past Conversation::Ended(Past past, std::string text, Tokens sequence) const {
   past.answer = std::move(text);
+  past.sequence.clear();
   DropTurnEnds(past.prompt, &sequence);
   // What a stop text that ended it put behind it.
   size_t said = SaidBehind(sequence, past.prompt).size();
@@ -128,7 +145,7 @@ void Conversation::Answered(std::string text, Tokens sequence) {
   // and the begin of a stop text, say).
   if (!behind_control && SaidBehind(sequence, past.prompt) == past.answer)
     past.sequence = std::move(sequence);
-  past_ = std::move(past);
+  return past;
 }
 
 bool Conversation::BeginsSo(const Chat& chat, const Tokens& sequence) const {

@@ -43,6 +43,9 @@ class Conversation {
   // The answer to the last prompt made: its text, and all tokens up to its end, as they lie in the session,
   // with what a stop text or the end of a turn put behind them; none: they do not.
   void Answered(std::string text, std::vector<int32_t> sequence);
+  // The answer went on: with this text, and all tokens as of Answered. Where it lies in the session no
+  // longer, or its turn had ended, nothing was said.
+  void WentOn(const std::string& text, std::vector<int32_t> sequence);
   // A conversation that goes on: `chat`'s turns end with an answer, `sequence` with its tokens and what ended
   // it. Where the
   // sequence does not begin as the conversation does (its system message or tools are others by now), nothing
@@ -63,6 +66,8 @@ class Conversation {
     std::vector<int32_t> sequence;  // all that lies in the session; empty: the answer does not
   };
 
+  // The answer of `past`, as of Answered.
+  Past Ended(Past past, std::string text, std::vector<int32_t> sequence) const;
   // Renders up to an answer's begin; *all: with its opening.
   Status Render(Chat& chat, Past* past, std::vector<int32_t>* all) const;
   // Whether the sequence begins with what stands before `chat`'s first answer.

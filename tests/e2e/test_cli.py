@@ -680,6 +680,10 @@ def logits(h, model):
     refused(h, "logits without -o", 2, "Q0101", ["-o"], "qrun", "logits", model, "--tokens", ids)
     refused(h, "logits into no folder", 2, "Q0103", ["no/such"], "qrun", "logits", model, "--tokens", ids, "-o", h.path("no/such.bin"))
     refused(h, "logits onto a full disk", 6, "Q6003", ["/dev/full"], "qrun", "logits", model, "--tokens", ids, "-o", "/dev/full")
+    with open("/dev/full", "wb") as full:
+        p = subprocess.run([os.path.join(h.args.bin, "qrun"), "logits", model, "--tokens", ids, "-o", "-"], stdout=full, stderr=subprocess.PIPE)
+    said = p.stderr.decode()
+    h.check("logits onto a full disk under stdout", p.returncode == 6 and "cannot write to stdout" in said and "folder" not in said, said)
     h.check("a refused run leaves no file", not [f for f in os.listdir(h.work) if f.startswith("none.bin")])
 
 

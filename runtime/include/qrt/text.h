@@ -134,7 +134,7 @@ QRT_API qrt_status qrt_sampler_create(const qrt_artifact* artifact, const qrt_sa
 QRT_API void qrt_sampler_release(qrt_sampler* sampler);
 
 /* Chooses a token; does not record it. A new sampler chooses the token at position 0 of a sequence, that is
- * behind none, and each call one for the position after the last call's: qrt_sampler_seek says where a
+ * behind none, and each call one for the position after the last one chosen: qrt_sampler_seek says where a
  * sequence is. Rows of the vocabulary that stand for no token, and tokens of type
  * unused, are never chosen, whatever their logits are; a logit of -infinity excludes a token. Allocates
  * nothing. Errors: INVALID_ARGUMENT (vocab_size is not the artifact's, a logit is NaN or infinity, none is
@@ -247,7 +247,8 @@ QRT_API qrt_status qrt_generate_chat(qrt_generator* generator, const qrt_chat_me
                                      qrt_answer* answer, qrt_error* error);
 
 /* Since 1.3: goes on where the last answer ended, in its prompt where it was cancelled there, or what was
- * resumed. Errors: as qrt_generate. */
+ * resumed. The next prompt of the conversation begins with both, as they were sampled, where no end of a turn
+ * stands between. Errors: as qrt_generate. */
 QRT_API qrt_status qrt_generate_more(qrt_generator* generator, const qrt_answer_options* options,
                                      qrt_answer* answer, qrt_error* error);
 

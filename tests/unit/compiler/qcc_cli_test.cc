@@ -393,6 +393,7 @@ TEST_F(QccTest, ReportsGoToStdout) {
 TEST_F(QccTest, AFullStdoutIsAnError) {
   if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full here";
   EXPECT_EQ(Wait(Start({"targets"}, "/dev/full")), 6) << err_;
+  EXPECT_EQ(err_.find("-o"), std::string::npos) << "an option that is none: " << err_;
 }
 
 // A preset of real size takes far longer to write than the wait.

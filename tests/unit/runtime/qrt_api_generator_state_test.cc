@@ -186,6 +186,78 @@ TEST_F(QrtGeneratorState, AConversationOutlivesACallThatFails) {
   EXPECT_EQ(fed[1], fed[0]) << "what was said before the call that failed is fed again";
 }
 
+// As long as nothing ended it, and also where no more of it can be had.
+TEST_F(QrtGeneratorState, AnAnswerInPiecesStaysAsItWasSampled) {
+  std::vector<qrt_chat_message> messages = {{"user", "tell me", nullptr}};
+  int compared = 0;
+  for (uint64_t piece = 3; piece < 9; ++piece) {
+    const Session any = MakeSession(engine_.get(), 256);
+    const size_t prompt = Encode(Over(any.get()).get(), messages).size();
+    for (const uint64_t context : {prompt + 2 * piece - 1, uint64_t{256}}) {
+      const Session session = MakeSession(engine_.get(), context);
+      const Generator generator = Over(session.get());
+      const Said first = Chat(generator.get(), messages, Options(piece));
+      const Said more = More(generator.get(), Options(piece));
+      ASSERT_EQ(first.status, QRT_OK) << Say(first.error);
+      ASSERT_EQ(more.status, QRT_OK) << Say(more.error);
+      const bool ended = first.answer.finish == QRT_FINISH_END || more.answer.finish == QRT_FINISH_END;
+      // Of a character that is cut in two, the text is none.
+      if (ended || first.answer.cut_bytes + more.answer.cut_bytes != 0) continue;
+      if (context < 256) {
+        EXPECT_EQ(More(generator.get(), Options(piece)).status, QRT_CONTEXT_FULL);
+      }
+      const std::string answer = first.text + more.text;
+      std::vector<qrt_chat_message> next = messages;
+      next.push_back({"assistant", answer.c_str(), nullptr});
+      next.push_back({"user", "and then", nullptr});
+      EXPECT_TRUE(BeginsWith(Encode(generator.get(), next), AllTokens(generator.get())))
+          << "pieces of " << piece << " in a context of " << context;
+      ++compared;
+    }
+  }
+  EXPECT_GE(compared, 4);
+}
+
+// A prompt that cannot be made is no reason to forget the one before.
+TEST_F(QrtGeneratorState, APromptOutlivesOneThatCannotBeMade) {
+  qrt::testing::SampleParts parts = toy::ToyParts();
+  const std::string source =
+      "{% for m in messages %}{% if m.content == 'no' %}{{ raise_exception('no') }}{% endif %}"
+      "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+      "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  parts.chat_template.assign(source.begin(), source.end());
+  WriteParts(parts, File("refusing.qbin"));
+  const Artifact artifact = Open(File("refusing.qbin"));
+  const Engine engine = MakeEngine(artifact.get());
+  qrt_text* text = nullptr;
+  ASSERT_EQ(qrt_text_create(artifact.get(), &text, nullptr), QRT_OK);
+  text_.reset(text);
+  const Session session = MakeSession(engine.get(), 256);
+  const Generator generator = Over(session.get());
+  std::vector<qrt_chat_message> messages = {{"user", "tell me", nullptr}};
+  const qrt_chat_message refused = {"user", "no", nullptr};
+  const Ids prompt = Encode(generator.get(), messages);
+  size_t count = 0;
+  uint64_t keep = 77;
+  EXPECT_EQ(
+      qrt_generator_encode_chat(generator.get(), &refused, 1, nullptr, nullptr, 0, &count, &keep, nullptr),
+      QRT_TEMPLATE_ERROR);
+  const Said said = Generate(generator.get(), prompt, Options(6));
+  ASSERT_EQ(said.status, QRT_OK) << Say(said.error);
+  const std::string answer = WithoutReplacements(said.text);
+  const Ids all = AllTokens(generator.get());
+  messages.push_back({"assistant", answer.c_str(), nullptr});
+  messages.push_back({"user", "and then", nullptr});
+  EXPECT_TRUE(BeginsWith(Encode(generator.get(), messages), all));
+  EXPECT_EQ(qrt_generator_encode_chat(generator.get(), messages.data(), 3, nullptr, nullptr, 0, &count, &keep,
+                                      nullptr),
+            QRT_BUFFER_TOO_SMALL);
+  int32_t next = 77;
+  EXPECT_EQ(qrt_generator_tokens(generator.get(), nullptr, 0, &count, &next, nullptr), QRT_BUFFER_TOO_SMALL);
+  EXPECT_EQ(keep, 77u) << "written, though the call failed";
+  EXPECT_EQ(next, 77) << "written, though the call failed";
+}
+
 // As a cache of prompts does it: between the prompt and its answer.
 TEST_F(QrtGeneratorState, AResumedBeginOfAPromptIsNoOtherConversation) {
   qrt_chat_options chat = Sized<qrt_chat_options>();

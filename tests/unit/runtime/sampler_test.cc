@@ -334,13 +334,13 @@ TEST(Sampler, ATokenDependsOnSeedAndPositionAndNotOnWhatWasDrawnBefore) {
     if (position + 1 == tokens.size()) continue;
     EXPECT_EQ(Sample(at_random, logits), tokens[position + 1]) << "behind a seek to " << position;
   }
-  // Errors take their turn, but for logits of another count, which are nobody's.
+  // What is refused takes no turn.
   int32_t token = -1;
   at_random.Seek(3);
   EXPECT_FALSE(at_random.Sample(std::vector<float>(499), &token).ok());
   EXPECT_EQ(Sample(at_random, logits), tokens[3]);
   EXPECT_FALSE(at_random.Sample(std::vector<float>(500, kInf), &token).ok());
-  EXPECT_EQ(Sample(at_random, logits), tokens[5]);
+  EXPECT_EQ(Sample(at_random, logits), tokens[4]);
 }
 
 TEST(Sampler, PlainGreedyUntilATokenIsPenalized) {
@@ -502,6 +502,16 @@ TEST(Sampler, RefusesLogitsThatAreNoNumbers) {
     EXPECT_EQ(sampler.Sample(std::vector<float>{0, 0}, &token).number(), 7202u);
     EXPECT_EQ(token, 77) << "a failed Sample must not write";
     EXPECT_EQ(Sample(sampler, {-kInf, 0, -kInf}), 1) << "and the sampler goes on working";
+  }
+  // What it refused drew nothing.
+  SamplerOptions options;
+  options.temperature = 1;
+  Sampler refusing = Make(64, options), other = Make(64, options);
+  const std::vector<float> even(64, 0.5f), none(64, -kInf), wrong(64, std::nanf(""));
+  for (int draw = 0; draw < 20; ++draw) {
+    int32_t token = 0;
+    EXPECT_FALSE(refusing.Sample(draw % 2 == 0 ? none : wrong, &token).ok());
+    EXPECT_EQ(Sample(refusing, even), Sample(other, even)) << draw;
   }
 }
 
