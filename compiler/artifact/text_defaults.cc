@@ -82,12 +82,18 @@ absl::StatusOr<std::optional<std::string>> ReadChatTemplate(const gguf::File& fi
   }
   for (size_t at = 0; at < text->size();) {
     const size_t n = qrt::text::Utf8SequenceLength(*text, at);
-    if (n == 0) return bad(Concat("the chat template is not UTF-8 at its byte ", at));
+    if (n == 0) {
+      warnings.push_back(Concat("chats will be refused: the chat template is not UTF-8 at its byte ", at,
+                                ", and is left out"));
+      return std::nullopt;
+    }
     at += n;
   }
   if (const auto parsed = qrt::text::ChatTemplate::Parse(*text); !parsed.ok()) {
     warnings.push_back(Concat("chats will be refused: the chat template cannot be used: ",
                               parsed.status().message(), " (", parsed.status().note(), ")"));
+  } else if (parsed->leaves_out_users()) {
+    warnings.push_back("the chat template leaves out what a user says: answers will be to nothing");
   }
   return std::optional<std::string>(std::string(*text));
 }

@@ -27,11 +27,16 @@ constexpr struct {
   bool nfc;
 } kPreTokenizers[] = {
     {"qwen2", "qwen2", true}, {"qwen35", "qwen35", true}, {"deepseek-r1-qwen", "qwen2", false}};
+constexpr char kBos[] = "tokenizer.ggml.bos_token_id", kEos[] = "tokenizer.ggml.eos_token_id",
+               kEosIds[] = "tokenizer.ggml.eos_token_ids";
 // Ids after which generation ends, one or a list each: of the text, a turn, a message, a file to be filled
 // in.
-constexpr const char* kEndKeys[] = {"tokenizer.ggml.eos_token_id",     "tokenizer.ggml.eos_token_ids",
-                                    "tokenizer.ggml.eot_token_id",     "tokenizer.ggml.eom_token_id",
-                                    "tokenizer.ggml.fim_pad_token_id", "tokenizer.ggml.fim_rep_token_id",
+constexpr const char* kEndKeys[] = {kEos,
+                                    kEosIds,
+                                    "tokenizer.ggml.eot_token_id",
+                                    "tokenizer.ggml.eom_token_id",
+                                    "tokenizer.ggml.fim_pad_token_id",
+                                    "tokenizer.ggml.fim_rep_token_id",
                                     "tokenizer.ggml.fim_sep_token_id"};
 // Generation ends on these wherever the vocabulary has them, besides the ids that the metadata names.
 constexpr std::string_view kEndTokens[] = {"<|im_end|>", "<|endoftext|>", "<|fim_pad|>", "<|repo_name|>",
@@ -99,7 +104,8 @@ std::optional<uint8_t> ParseByteToken(std::string_view text) {
 
 class Builder {
  public:
-  Builder(const gguf::File& file, uint32_t vocab_size) : file_(file), vocab_size_(vocab_size) {}
+  Builder(const gguf::File& file, uint32_t vocab_size, std::vector<std::string>& warnings)
+      : file_(file), vocab_size_(vocab_size), warnings_(warnings) {}
 
   absl::StatusOr<TokenizerSection> Build() {
     if (absl::Status s = ReadKind(); !s.ok()) return s;
@@ -275,20 +281,22 @@ class Builder {
     });
   }
 
-  // -1 where there is none.
-  absl::StatusOr<int32_t> CheckId(const char* key, int64_t value) const {
+  // -1 where there is none, or an impossible one that the text does without.
+  absl::StatusOr<int32_t> CheckId(std::string_view key, int64_t value) {
     // Writers that have no such token store all ones.
     if (value == -1 || value == std::numeric_limits<uint32_t>::max()) return -1;
-    if (value < 0 || value >= static_cast<int64_t>(texts_.size())) {
-      return Error(
-          "Q2307", key,
-          Concat("the id is ", value, ", expected one below ", texts_.size(), " (the number of tokens)"));
-    }
-    return static_cast<int32_t>(value);
+    if (value >= 0 && value < static_cast<int64_t>(texts_.size())) return static_cast<int32_t>(value);
+    const std::string what =
+        Concat("the id is ", value, ", expected one below ", texts_.size(), " (the number of tokens)");
+    if (key == kEos || key == kEosIds || (key == kBos && spec_.add_bos)) return Error("Q2307", key, what);
+    std::string warning = Concat(key, ": ", what, "; it is left out");
+    if (std::find(warnings_.begin(), warnings_.end(), warning) == warnings_.end())  // eot is asked for twice
+      warnings_.push_back(std::move(warning));
+    return -1;
   }
 
   // The first where there are several.
-  absl::Status ReadId(const char* key, int32_t& id) {
+  absl::Status ReadId(std::string_view key, int32_t& id) {
     if (!file_.Has(key)) return absl::OkStatus();
     absl::StatusOr<std::vector<int64_t>> values = file_.GetIntArray(key);
     if (!values.ok()) return values.status();
@@ -316,7 +324,7 @@ class Builder {
     std::sort(spec_.eog.begin(), spec_.eog.end());
     spec_.eog.erase(std::unique(spec_.eog.begin(), spec_.eog.end()), spec_.eog.end());
     if (spec_.eog.size() > QRT_TOKENIZER_MAX_ENDS) {
-      return Error("Q2307", "tokenizer.ggml.eos_token_ids",
+      return Error("Q2307", kEosIds,
                    Concat("generation ends after any of ", spec_.eog.size(), " tokens, expected at most ",
                           QRT_TOKENIZER_MAX_ENDS));
     }
@@ -324,18 +332,19 @@ class Builder {
   }
 
   absl::Status ReadIds() {
-    if (absl::Status s = ReadId("tokenizer.ggml.bos_token_id", spec_.bos); !s.ok()) return s;
-    if (absl::Status s = ReadId("tokenizer.ggml.eos_token_id", spec_.eos); !s.ok()) return s;
-    if (absl::Status s = ReadId("tokenizer.ggml.eot_token_id", spec_.eot); !s.ok()) return s;
-    if (absl::Status s = ReadId("tokenizer.ggml.padding_token_id", spec_.pad); !s.ok()) return s;
-    if (file_.Has("tokenizer.ggml.add_bos_token")) {
-      absl::StatusOr<bool> add = file_.GetBool("tokenizer.ggml.add_bos_token");
+    constexpr char kAddBos[] = "tokenizer.ggml.add_bos_token";
+    if (file_.Has(kAddBos)) {
+      absl::StatusOr<bool> add = file_.GetBool(kAddBos);
       if (!add.ok()) return add.status();
       spec_.add_bos = *add;
-      if (*add && spec_.bos < 0) {
-        return Error("Q2307", "tokenizer.ggml.add_bos_token",
-                     "tokenizer.ggml.add_bos_token is true, but there is no tokenizer.ggml.bos_token_id");
-      }
+    }
+    if (absl::Status s = ReadId(kBos, spec_.bos); !s.ok()) return s;
+    if (absl::Status s = ReadId(kEos, spec_.eos); !s.ok()) return s;
+    if (absl::Status s = ReadId("tokenizer.ggml.eot_token_id", spec_.eot); !s.ok()) return s;
+    if (absl::Status s = ReadId("tokenizer.ggml.padding_token_id", spec_.pad); !s.ok()) return s;
+    if (spec_.add_bos && spec_.bos < 0) {
+      return Error("Q2307", kAddBos,
+                   "tokenizer.ggml.add_bos_token is true, but there is no tokenizer.ggml.bos_token_id");
     }
     if (spec_.eot < 0) {
       if (auto end = ids_.find("<|im_end|>"); end != ids_.end())
@@ -379,6 +388,7 @@ class Builder {
 
   const gguf::File& file_;
   const uint32_t vocab_size_;
+  std::vector<std::string>& warnings_;
   std::vector<std::string_view> texts_;  // as in the file
   std::vector<std::string> bytes_;       // what they stand for
   std::vector<uint8_t> types_;
@@ -392,9 +402,10 @@ class Builder {
 }  // namespace
 
 absl::StatusOr<std::optional<TokenizerSection>> BuildTokenizerSection(const gguf::File& file,
-                                                                      uint32_t vocab_size) {
+                                                                      uint32_t vocab_size,
+                                                                      std::vector<std::string>& warnings) {
   if (!file.Has(kTokens) && !file.Has("tokenizer.ggml.model")) return std::nullopt;
-  absl::StatusOr<TokenizerSection> section = Builder(file, vocab_size).Build();
+  absl::StatusOr<TokenizerSection> section = Builder(file, vocab_size, warnings).Build();
   if (!section.ok()) return section.status();
   return std::optional<TokenizerSection>(*std::move(section));
 }

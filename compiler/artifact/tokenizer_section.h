@@ -24,9 +24,11 @@ struct TokenizerSection {
 //
 // Errors name the key and the entry. Those of gguf::File for a missing key or a wrong type (Q11xx). Q2302: a
 // tokenizer model or pre-tokenizer that the runtime does not have. Q2303: lengths disagree. Q2304: a token's
-// type or form. Q2305: a merge. Q2306: a byte without token. Q2307: a special id outside the vocabulary.
+// type or form. Q2305: a merge. Q2306: a byte without token. Q2307: a special id outside the vocabulary that
+// the text needs: eos, or bos where it is added. Others are left out, with a warning.
 absl::StatusOr<std::optional<TokenizerSection>> BuildTokenizerSection(const gguf::File& file,
-                                                                      uint32_t vocab_size);
+                                                                      uint32_t vocab_size,
+                                                                      std::vector<std::string>& warnings);
 
 }  // namespace qcc::compiler
 

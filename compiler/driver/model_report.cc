@@ -294,7 +294,7 @@ void ListRefusals(const gguf::File& file, ModelReport& r) {
   refuse(ReadSampling(file, r.warnings).status());
   refuse(ReadChatTemplate(file, r.warnings).status());
   if (r.vocabulary.rows && *r.vocabulary.rows <= UINT32_MAX) {
-    refuse(BuildTokenizerSection(file, static_cast<uint32_t>(*r.vocabulary.rows)).status());
+    refuse(BuildTokenizerSection(file, static_cast<uint32_t>(*r.vocabulary.rows), r.warnings).status());
   }
 }
 

@@ -207,7 +207,7 @@ absl::Status Compilation::ReadText() {
   std::vector<std::string> warnings;
   auto sampling = ReadSampling(*file_, warnings);
   if (!sampling.ok()) return sampling.status();
-  auto tokenizer = BuildTokenizerSection(*file_, static_cast<uint32_t>(vocab.getInt()));
+  auto tokenizer = BuildTokenizerSection(*file_, static_cast<uint32_t>(vocab.getInt()), warnings);
   if (!tokenizer.ok()) return tokenizer.status();
   auto chat = ReadChatTemplate(*file_, warnings);
   if (!chat.ok()) return chat.status();

@@ -74,13 +74,22 @@ absl::Status Packer::Weight(plan::WeightOp op) {
                          .cols = static_cast<int64_t>(op.getCols()),
                          .sources = {},
                          .source_cols = op.getPadded() ? (*op.getPadded())[2] : 0};
+  std::vector<std::vector<float>> widened;  // sources of fewer bits than the plan has them in
+  widened.reserve(op.getSources().size());
   for (size_t i = 0; i < op.getSources().size(); ++i) {
     auto name = mlir::cast<mlir::StringAttr>(op.getSources()[i]).getValue();
     const gguf::Tensor* tensor = file_.FindTensor(std::string_view(name.data(), name.size()));
     if (!tensor)
       return absl::InternalError(absl::StrCat("plan names a tensor that the file lacks: ", name.str()));
+    const uint8_t* data = tensor->data;
     weight.format = tensor->format;
-    weight.sources.emplace_back(tensor->data, TensorRow(op, i));
+    if (op.getFormat() == "f32" && widens_to_f32(tensor->format)) {
+      weight.format = Format::F32;
+      std::vector<float>& values = widened.emplace_back(tensor->elements());
+      decode_row(tensor->format, data, tensor->elements(), values.data());
+      data = reinterpret_cast<const uint8_t*>(values.data());
+    }
+    weight.sources.emplace_back(data, TensorRow(op, i));
   }
   const int64_t pieces = weight.pieces(), bytes = weight.piece_bytes();
   const int64_t step = std::max<int64_t>(1, kPieceBytes / bytes);

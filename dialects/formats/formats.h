@@ -46,6 +46,11 @@ std::optional<Format> format_from_name(std::string_view name);
 // ("IQ2_XXS", "MXFP4", ...); "unknown" otherwise. For error messages.
 std::string_view ggml_type_name(uint32_t ggml_id);
 
+// A plain format of fewer bits, each of whose values is one of f32.
+constexpr bool widens_to_f32(Format f) {
+  return f == Format::F16 || f == Format::BF16;
+}
+
 // Rows of `n` weights; `n` must be a multiple of block_elems.
 int64_t row_bytes(Format f, int64_t n);
 void decode_row(Format f, const uint8_t* src, int64_t n, float* dst);

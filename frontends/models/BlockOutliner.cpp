@@ -21,7 +21,7 @@ bool BlockInputs::has(llvm::StringRef role) const {
 }
 
 hir::WeightType weightType(MLIRContext* context, const Weight& weight) {
-  return hir::WeightType::get(context, weight.shape, weight.tensor->format);
+  return hir::WeightType::get(context, weight.shape, weight.format());
 }
 
 Location tensorLoc(MLIRContext* context, llvm::StringRef name) {

@@ -30,6 +30,19 @@ absl::Status refuseDraftAlone(const gguf::File& file, const TensorTable& tensors
       "it what qrun --draft takes");
 }
 
+// Of a NextN block that was taken out of the file, or is in another, nothing is left but the key.
+void dropAbsentNextn(const gguf::File& file, Metadata& metadata, HyperParameters& hp) {
+  if (hp.nextnBlocks == 0 || (file.joined() == nullptr && hasLayer(file, hp.trunkBlocks()))) return;
+  if (file.joined() == nullptr)
+    metadata.warn(absl::StrCat(metadata.key("nextn_predict_layers"), " is ", hp.nextnBlocks,
+                               ", and the file has no tensor of that NextN block (blk.", hp.trunkBlocks(),
+                               ".*): the model goes without"));
+  hp.blocks = hp.trunkBlocks();
+  hp.nextnBlocks = 0;
+  hp.kvHeads.resize(hp.blocks);
+  hp.recurrent.resize(hp.blocks);
+}
+
 absl::Status missingDraft(const gguf::File& file, Metadata& metadata) {
   return MakeError("Q2005",
                    absl::StrCat("the file has no NextN block to draft with: ",
@@ -42,10 +55,11 @@ absl::Status missingDraft(const gguf::File& file, Metadata& metadata) {
 void compareVocabulary(Metadata& metadata, const Ends& ends) {
   constexpr std::string_view kKey = "vocab_size";
   if (!metadata.has(kKey) || ends.embedding.tensor == nullptr) return;
-  const int64_t stated = metadata.optionalInt(kKey, 0, {0, kDimension.max});
-  if (stated == ends.vocabulary()) return;
-  metadata.warn(absl::StrCat(metadata.key(kKey), " is ", stated, ", token_embd.weight has ",
-                             ends.vocabulary(), " rows; the vocabulary is that of the tensor"));
+  const absl::StatusOr<int64_t> stated = metadata.file().GetInt(metadata.key(kKey));
+  if (stated.ok() && *stated == ends.vocabulary()) return;
+  metadata.warn(absl::StrCat(metadata.key(kKey), " is ", stated.ok() ? absl::StrCat(*stated) : "no integer",
+                             ", token_embd.weight has ", ends.vocabulary(),
+                             " rows; the vocabulary is that of the tensor"));
 }
 
 // Makes the layers of one file. `hp` must outlive what it makes: the layers hold it by reference.
@@ -138,6 +152,7 @@ absl::StatusOr<ImportResult> importFamily(MLIRContext& context, const gguf::File
   Metadata metadata(file, arch, options.refusals);
   absl::StatusOr<HyperParameters> hp = readHyperParameters(metadata, family);
   if (!hp.ok()) return hp.status();
+  dropAbsentNextn(file, metadata, *hp);
   if (const gguf::File* block = file.joined()) {
     Metadata ofBlock(*block, arch, options.refusals);
     const absl::StatusOr<HyperParameters> withBlock = readHyperParameters(ofBlock, family);

@@ -16,9 +16,13 @@ constexpr IntRange kTaps = {2, 64};
 constexpr IntRange kHeadDim = {1, 1 << 16};
 // Real models have at most 512.
 constexpr IntRange kExperts = {1, 1 << 16};
+constexpr std::string_view kKvHeads = "attention.head_count_kv";
 
-void readDeltaNet(Metadata& metadata, HyperParameters& hp) {
+void readDeltaNet(Metadata& metadata, const FamilyTraits& family, HyperParameters& hp) {
   DeltaNetParameters& delta = hp.delta;
+  constexpr std::string_view kTiled = "ssm.v_head_reordered";
+  delta.byKeyHead = !metadata.optionalFlag(kTiled, !family.byKeyHead);
+  delta.orderStated = metadata.has(kTiled);
   delta.taps = metadata.requiredInt("ssm.conv_kernel", kTaps);
   delta.keyDim = metadata.requiredInt("ssm.state_size", kHeadDim);
   delta.keyHeads = metadata.requiredInt("ssm.group_count");
@@ -51,6 +55,14 @@ int64_t readExpertWidth(Metadata& metadata, const HyperParameters& hp) {
   return metadata.requiredForAll(kKey, hp.blocks, hp.trunkBlocks());
 }
 
+// The shared expert's width without a key of its own: that of a dense block, or what the tensors say.
+int64_t sharedWidth(const Metadata& metadata, const HyperParameters& hp) {
+  if (hp.feedForward > 0) return hp.feedForward;
+  for (const gguf::Tensor& tensor : metadata.file().tensors())
+    if (tensor.name.ends_with(".ffn_up_shexp.weight")) return tensor.ne[1];
+  return 0;
+}
+
 void readExperts(Metadata& metadata, HyperParameters& hp) {
   ExpertParameters& experts = hp.experts;
   experts.count = metadata.requiredInt("expert_count", kExperts);
@@ -63,18 +75,19 @@ void readExperts(Metadata& metadata, HyperParameters& hp) {
     return;
   }
   experts.feedForward = readExpertWidth(metadata, hp);
-  experts.sharedFeedForward =
-      metadata.optionalInt("expert_shared_feed_forward_length", hp.feedForward, {0, kDimension.max});
+  experts.sharedFeedForward = metadata.optionalInt("expert_shared_feed_forward_length",
+                                                   sharedWidth(metadata, hp), {0, kDimension.max});
   experts.sharedStated = metadata.has("expert_shared_feed_forward_length") && experts.sharedFeedForward > 0;
   constexpr std::string_view kGating = "expert_gating_func";
   const int64_t gating = metadata.optionalInt(kGating, 1, {0, 1 << 16});
   experts.sigmoid = gating == 2;
-  if (gating != 1 && gating != 2)
-    metadata.fail(
-        "Q2003", kGating,
-        absl::StrCat(metadata.key(kGating), " is ", gating, ", expected 1 (softmax) or 2 (sigmoid)"),
-        "the experts would be chosen and weighted otherwise; qcc has no other function");
-  experts.normalise = metadata.optionalFlag("expert_weights_norm", true);
+  if (gating > 2)
+    metadata.fail("Q2003", kGating,
+                  absl::StrCat(metadata.key(kGating), " is ", gating,
+                               ", expected 1 (softmax) or 2 (sigmoid), or 0 for that of the architecture"),
+                  "the experts would be chosen and weighted otherwise; qcc has no other function");
+  experts.normalise =
+      metadata.optionalFlag("expert_weights_norm", metadata.optionalFlag("norm_top_k_prob", true));
   // 0 is written where there is none.
   constexpr std::string_view kScale = "expert_weights_scale";
   const auto scale = static_cast<float>(metadata.optionalFloat(kScale, 1));
@@ -84,11 +97,35 @@ void readExperts(Metadata& metadata, HyperParameters& hp) {
                   absl::StrCat(metadata.key(kScale), " is ", experts.scale, ", expected more than 0"));
 }
 
+// Which entries of an array of heads for keys are 0; empty where none is.
+std::vector<bool> withoutKvHeads(Metadata& metadata) {
+  std::vector<bool> none;
+  for (int64_t count : metadata.optionalInts(kKvHeads)) none.push_back(count == 0);
+  if (std::find(none.begin(), none.end(), true) == none.end()) none.clear();
+  return none;
+}
+
+void checkKvHeads(Metadata& metadata, const HyperParameters& hp) {
+  const std::vector<bool> none = withoutKvHeads(metadata);
+  for (int64_t i = 0; i < std::min<int64_t>(none.size(), hp.trunkBlocks()); ++i) {
+    if (!none[i] || hp.recurrent[i]) continue;
+    metadata.fail("Q2004", kKvHeads,
+                  absl::StrCat("entry ", i, " of ", metadata.key(kKvHeads), " is 0, and block ", i,
+                               " is one of attention, expected at least 1"),
+                  "keys of the file disagree about which layers are recurrent; convert the model again");
+    return;
+  }
+}
+
 void readSchedule(Metadata& metadata, HyperParameters& hp) {
   const int64_t interval = metadata.optionalInt("full_attention_interval", 4);
-  const std::vector<bool> flags =
-      metadata.optionalFlags("attention.recurrent_layers", hp.blocks, hp.trunkBlocks());
+  std::vector<bool> flags = metadata.optionalFlags("attention.recurrent_layers", hp.blocks, hp.trunkBlocks());
   if (!metadata.ok()) return;
+  // Where nothing else says so, a layer without heads for keys is recurrent.
+  if (flags.empty() && !metadata.has("full_attention_interval")) {
+    flags = withoutKvHeads(metadata);
+    if (!flags.empty()) flags.resize(hp.trunkBlocks());
+  }
   if (flags.empty()) metadata.warnOfDefault("full_attention_interval", interval);
   for (int64_t i = 0; i < hp.trunkBlocks(); ++i)
     hp.recurrent[i] = flags.empty() ? (i + 1) % interval != 0 : static_cast<bool>(flags[i]);
@@ -98,16 +135,20 @@ void readSchedule(Metadata& metadata, HyperParameters& hp) {
                     absl::StrCat("block ", i, " is a NextN block and cannot be recurrent"));
 }
 
+// How sections interleave shows where the positions of a token differ: those of text are one.
 void readSections(Metadata& metadata, HyperParameters& hp) {
   static const std::vector<int64_t> kDefault = {11, 11, 10, 0};
-  constexpr std::string_view kKey = "rope.dimension_sections";
+  std::string_view key = "rope.dimension_sections";
+  for (std::string_view spelling : {"mrope_sections", "rope.mrope_section"})
+    if (metadata.has(spelling) && !metadata.has(key)) key = spelling;
+  for (std::string_view order : {"rope.mrope_interleaved", "mrope_interleaved"}) metadata.has(order);
   hp.ropeSections = kDefault;
-  if (!metadata.has(kKey)) {
-    metadata.warn(absl::StrCat("key ", metadata.key(kKey), " is missing; the family's sections ",
+  if (!metadata.has(key)) {
+    metadata.warn(absl::StrCat("key ", metadata.key(key), " is missing; the family's sections ",
                                absl::StrJoin(kDefault, " "), " are taken"));
     return;
   }
-  const std::vector<int64_t> sections = metadata.optionalInts(kKey);
+  const std::vector<int64_t> sections = metadata.optionalInts(key);
   if (!metadata.ok()) return;
   const bool shape = sections.size() == 3 || sections.size() == 4;
   int64_t sum = 0;
@@ -117,8 +158,8 @@ void readSections(Metadata& metadata, HyperParameters& hp) {
     sum += range ? pairs : 0;
   }
   if (!shape || !range || sum == 0) {
-    metadata.fail("Q2003", kKey,
-                  absl::StrCat(metadata.key(kKey), " has ", sections.size(), " entries with sum ", sum,
+    metadata.fail("Q2003", key,
+                  absl::StrCat(metadata.key(key), " has ", sections.size(), " entries with sum ", sum,
                                ", expected 3 or 4 pair counts that are not all 0"));
     return;
   }
@@ -128,7 +169,6 @@ void readSections(Metadata& metadata, HyperParameters& hp) {
 
 void readAttention(Metadata& metadata, const FamilyTraits& family, HyperParameters& hp) {
   hp.heads = metadata.requiredForAll("attention.head_count", hp.blocks, hp.trunkBlocks());
-  constexpr std::string_view kKvHeads = "attention.head_count_kv";
   hp.kvHeads = metadata.has(kKvHeads)
                    ? metadata.requiredPerBlock(kKvHeads, hp.blocks, hp.trunkBlocks())
                    : std::vector<int64_t>(static_cast<size_t>(hp.blocks), hp.heads);  // no groups
@@ -204,11 +244,11 @@ absl::StatusOr<HyperParameters> readHyperParameters(Metadata& metadata, const Fa
   hp.recurrent.assign(hp.blocks, false);
   readAttention(metadata, family, hp);
   if (family.hybrid) {
-    readDeltaNet(metadata, hp);
+    readDeltaNet(metadata, family, hp);
     if (family.sections) readSections(metadata, hp);
     readSchedule(metadata, hp);
-    hp.delta.byKeyHead = family.byKeyHead;
   }
+  if (metadata.ok()) checkKvHeads(metadata, hp);
   if (family.experts) readExperts(metadata, hp);
   if (!metadata.ok()) return refused();
   refuseForeignArithmetic(metadata, family.experts);

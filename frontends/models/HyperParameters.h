@@ -19,8 +19,10 @@ struct DeltaNetParameters {
   int64_t keyHeads = 0;    // ssm.group_count
   int64_t valueHeads = 0;  // ssm.time_step_rank
   int64_t valueDim = 0;    // ssm.inner_size / valueHeads: per head
-  // Value heads stand by key head, not tiled over the key heads; with them the rows of ssm_ba and ssm_in.
+  // Value heads stand by key head, not tiled over the key heads (ssm.v_head_reordered); with them the rows of
+  // ssm_ba and ssm_in.
   bool byKeyHead = false;
+  bool orderStated = false;  // by its own key, not by the architecture alone
 
   int64_t keyWidth() const { return keyHeads * keyDim; }
   int64_t valueWidth() const { return valueHeads * valueDim; }

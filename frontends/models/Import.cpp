@@ -25,9 +25,10 @@ absl::Status checkType(const gguf::File& file) {
   absl::StatusOr<std::string_view> type = file.GetString("general.type");
   if (!type.ok()) return type.status();
   if (*type == "model") return absl::OkStatus();
-  return MakeError("Q2001", absl::StrCat("general.type is \"", text(*type), "\", expected \"model\""),
-                   absl::StrCat(file.path(), ", key general.type"),
-                   "pass the language model itself; projectors and adapters are separate files");
+  return MakeError(
+      "Q2001", absl::StrCat("general.type is \"", text(*type), "\", expected \"model\""),
+      absl::StrCat(file.path(), ", key general.type"),
+      "pass the language model itself; projectors, adapters and importance matrices are separate files");
 }
 
 }  // namespace
@@ -40,12 +41,12 @@ absl::StatusOr<ImportResult> ImportModel(mlir::MLIRContext& context, const gguf:
                                          const ImportOptions& options) {
   constexpr std::string_view kKey = "general.architecture";
   const std::string where = absl::StrCat(file.path(), ", key ", text(kKey));
+  if (absl::Status status = checkType(file); !status.ok()) return status;
   if (!file.Has(kKey))
     return MakeError("Q2002", "required key general.architecture is missing", where,
                      "this file does not say what model it holds");
   absl::StatusOr<std::string_view> arch = file.GetString(kKey);
   if (!arch.ok()) return arch.status();
-  if (absl::Status status = checkType(file); !status.ok()) return status;
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (kNames[i] != *arch) continue;
     context.loadDialect<mlir::func::FuncDialect, hir::HirDialect>();

@@ -37,9 +37,15 @@ void collectAttention(TensorTable& tensors, const std::string& prefix, const Hyp
 
 namespace {
 
-// The projections into a delta net whose rows stand by key head: ssm_ba holds, for each key head, the betas
-// of its value heads and then their alphas; ssm_in, where there is no attn_qkv, its query, its key, the
-// values of its value heads and then their z.
+void collectBetaAlpha(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp,
+                      BlockInputs& inputs) {
+  for (const char* role : {"ssm_beta.weight", "ssm_alpha.weight"})
+    inputs.add(role, tensors.linear(prefix + "." + role, hp.delta.valueHeads, hp.embedding));
+}
+
+// The projections into a delta net whose rows stand by key head: ssm_ba, where there is one, holds, for each
+// key head, the betas of its value heads and then their alphas; ssm_in, where there is no attn_qkv, its
+// query, its key, the values of its value heads and then their z.
 void collectByKeyHead(TensorTable& tensors, const std::string& prefix, const HyperParameters& hp,
                       BlockInputs& inputs) {
   const DeltaNetParameters& delta = hp.delta;
@@ -59,6 +65,8 @@ void collectByKeyHead(TensorTable& tensors, const std::string& prefix, const Hyp
     inputs.add("attn_gate.weight",
                tensors.linear(prefix + ".attn_gate.weight", delta.valueWidth(), embedding));
   }
+  if (delta.orderStated && !tensors.has(prefix + ".ssm_ba.weight"))
+    return collectBetaAlpha(tensors, prefix, hp, inputs);
   const Linear both = tensors.linear(prefix + ".ssm_ba.weight", 2 * delta.valueHeads, embedding);
   inputs.add("ssm_beta.weight",
              piecesOf(both, {delta.keyHeads, 2 * heads, {0}, {heads}}, {delta.valueHeads, embedding}));
@@ -84,12 +92,11 @@ void collectDeltaNet(TensorTable& tensors, const std::string& prefix, const Hype
   } else {
     matrix("attn_qkv.weight", delta.convChannels(), hp.embedding);
     matrix("attn_gate.weight", delta.valueWidth(), hp.embedding);
-    matrix("ssm_beta.weight", delta.valueHeads, hp.embedding);
-    matrix("ssm_alpha.weight", delta.valueHeads, hp.embedding);
+    collectBetaAlpha(tensors, prefix, hp, inputs);
   }
   inputs.add("ssm_conv1d.weight",
              tensors.convolution(name("ssm_conv1d.weight"), delta.convChannels(), delta.taps));
-  vector("ssm_a", delta.valueHeads);
+  inputs.add("ssm_a", tensors.decays(name("ssm_a"), delta.valueHeads));
   inputs.add("ssm_dt.bias",
              tensors.vector({name("ssm_dt.bias"), name("ssm_dt"), name("ssm_dt.weight")}, delta.valueHeads));
   vector("ssm_norm.weight", delta.valueDim);

@@ -214,6 +214,10 @@ constexpr std::array<std::string_view, 10> kRopeScalingKeys = {
     "type",           "factor",         "original_context_length", "finetuned",        "attn_factor",
     "yarn_beta_fast", "yarn_beta_slow", "yarn_ext_factor",         "yarn_attn_factor", "yarn_log_multiplier"};
 
+// Tokens that stand for an image, of files that carry an image encoder along.
+constexpr std::array<std::string_view, 3> kImageTokens = {"image_token_id", "vision_start_token_id",
+                                                          "vision_end_token_id"};
+
 absl::StatusOr<double> numberOrFlag(const gguf::File& file, const std::string& key) {
   absl::StatusOr<double> number = file.GetFloat(key);
   if (number.ok()) return number;
@@ -226,16 +230,24 @@ absl::StatusOr<double> numberOrFlag(const gguf::File& file, const std::string& k
 
 void Metadata::warnOfUnread() {
   const std::string prefix = arch_ + ".";
+  int64_t vision = 0;
   for (std::string_view key : file_.keys()) {
     if (!key.starts_with(prefix)) continue;
     const std::string_view suffix = key.substr(prefix.size());
     // Which of those matter depends on the kind of scaling; refuseForeignArithmetic has looked at them all.
     if (suffix.starts_with(kRopeScaling) || asked_.contains(suffix)) continue;
+    if (suffix.starts_with("vision.") || std::ranges::find(kImageTokens, suffix) != kImageTokens.end()) {
+      ++vision;
+      continue;
+    }
     // The artifact records warnings, and takes no text as long as a key may be.
     const std::string named =
         key.size() <= 256 ? text(key) : absl::StrCat("of ", key.size(), " bytes that begins with ", prefix);
     warn(absl::StrCat("key ", named, " is not used by this architecture"));
   }
+  if (vision != 0)
+    warn(absl::StrCat(vision, vision == 1 ? " key" : " keys",
+                      " of an image encoder (vision.*) not used: programs are made of text"));
 }
 
 void refuseForeignArithmetic(Metadata& metadata, bool hasExperts) {

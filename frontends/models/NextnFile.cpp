@@ -89,6 +89,12 @@ absl::Status sameArithmetic(const HyperParameters& hp, const HyperParameters& it
 
 }  // namespace
 
+bool hasLayer(const gguf::File& file, int64_t layer) {
+  const std::string prefix = absl::StrCat("blk.", layer, ".");
+  const auto ofLayer = [&](const auto& tensor) { return tensor.name.starts_with(prefix); };
+  return std::ranges::any_of(file.tensors(), ofLayer) || std::ranges::any_of(file.refused_tensors(), ofLayer);
+}
+
 absl::Status addNextnBlock(HyperParameters& hp, const HyperParameters& withBlock, const gguf::File& block) {
   const struct {
     std::string_view what;
@@ -122,13 +128,17 @@ absl::StatusOr<std::unique_ptr<gguf::File>> OpenModel(const std::string& path, c
   if (absl::Status s = sameArchitecture(**model, **block); !s.ok()) return s;
   const std::string arch = text(*(*model)->GetString("general.architecture"));
   const std::string layers = arch + ".block_count", blocks = arch + ".nextn_predict_layers";
-  const auto own = keyOf(**model, blocks), its = keyOf(**block, blocks), count = keyOf(**block, layers);
-  for (const auto* key : {&own, &its, &count})
+  const auto own = keyOf(**model, blocks), ownCount = keyOf(**model, layers);
+  const auto its = keyOf(**block, blocks), count = keyOf(**block, layers);
+  for (const auto* key : {&own, &ownCount, &its, &count})
     if (!key->ok()) return key->status();
-  if (*own > 0)
+  if (*own > 0 && hasLayer(**model, *ownCount - *own))
     return otherModel(**block, absl::StrCat("the model has a NextN block of its own: ", blocks, " of ",
                                             (*model)->path(), " is ", *own));
-  if (*its < 1 || *count <= *its)
+  if (*its > 0 && *count <= *its)
+    return otherModel(**block, absl::StrCat(layers, " is ", *count, ", expected the layers of the model and ",
+                                            *its, " more, of the NextN block"));
+  if (*its < 1)
     return otherModel(**block, absl::StrCat("the file holds no NextN block: ", blocks, " is ",
                                             *its < 0 ? "missing" : absl::StrCat(*its)));
   if (absl::Status s = sameVocabulary(**model, **block); !s.ok()) return s;

@@ -77,6 +77,7 @@ RopeFrequencies readRopeFrequencies(Metadata& metadata, int64_t dims, double def
   yarn.betaFast = positive("rope.scaling.yarn_beta_fast", 32);
   yarn.betaSlow = positive("rope.scaling.yarn_beta_slow", 1);
   yarn.extFactor = metadata.optionalFloat("rope.scaling.yarn_ext_factor", 1);
+  if (yarn.extFactor == -1) yarn.extFactor = 1;  // "not set" of those who write it
   if (!(yarn.extFactor >= 0 && yarn.extFactor <= 1))
     metadata.fail("Q2003", "rope.scaling.yarn_ext_factor",
                   absl::StrCat(metadata.key("rope.scaling.yarn_ext_factor"), " is ", yarn.extFactor,

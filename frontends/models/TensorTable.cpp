@@ -21,6 +21,12 @@ std::string printDims(const gguf::Tensor& tensor) {
       "{", absl::StrJoin(tensor.ne.begin(), tensor.ne.begin() + std::max(tensor.n_dims, 1), ", "), "}");
 }
 
+// "blk.3." of a tensor of that layer; empty: it is of none.
+std::string layerOf(const std::string& name) {
+  const size_t dot = name.starts_with("blk.") ? name.find('.', 4) : std::string::npos;
+  return dot == std::string::npos ? "" : name.substr(0, dot + 1);
+}
+
 std::string whereOf(const gguf::File& file, const gguf::Tensor& tensor) {
   return absl::StrCat(file.PathOf(tensor), ", tensor ", tensor.name, ", data at byte ", tensor.file_offset);
 }
@@ -48,11 +54,19 @@ const gguf::Tensor* TensorTable::require(std::span<const std::string> spellings)
     if (status_.ok()) status_ = refused->second->error;
     return nullptr;
   }
-  const std::string names = absl::StrJoin(spellings, " or ");
-  fail(
-      MakeError("Q2005", absl::StrCat("tensor ", names, " is missing"),
-                absl::StrCat(file_.path(), ", tensor ", spellings.front()),
-                "the hyper-parameters of the file ask for this tensor; convert or download the model again"));
+  const std::string names = absl::StrJoin(spellings, " or "), layer = layerOf(spellings.front());
+  const auto ofLayer = [&](const gguf::Tensor& tensor) { return tensor.name.starts_with(layer); };
+  const gguf::File* joined = layer.empty() ? nullptr : file_.joined();
+  const bool ofJoined = joined != nullptr && std::ranges::any_of(joined->tensors(), ofLayer);
+  const bool isNextn = !layer.empty() && spellings.front().find(".nextn.") == std::string::npos &&
+                       file_.FindTensor(layer + "nextn.eh_proj.weight") != nullptr && !ofJoined;
+  fail(MakeError("Q2005", absl::StrCat("tensor ", names, " is missing"),
+                 absl::StrCat((ofJoined ? joined : &file_)->path(), ", tensor ", spellings.front()),
+                 isNextn
+                     ? "the layer has tensors of a NextN block: the key nextn_predict_layers does not count "
+                       "it, or tensors of it are missing; convert or download the model again"
+                     : "the hyper-parameters of the file ask for this tensor; convert or download the "
+                       "model again"));
   return nullptr;
 }
 
@@ -73,15 +87,17 @@ Weight TensorTable::checked(const gguf::Tensor* tensor, std::vector<int64_t> sha
                    "tensor and hyper-parameters disagree; convert or download the model again"));
     return {};
   }
-  if (f32Only && tensor->format != Format::F32) {
+  const bool widened = f32Only && widens_to_f32(tensor->format);
+  if (f32Only && !widened && tensor->format != Format::F32) {
     fail(MakeError("Q2007",
                    absl::StrCat("tensor ", tensor->name, " has format ",
-                                text(format_info(tensor->format).name), ", expected f32"),
+                                text(format_info(tensor->format).name), ", expected f32, f16 or bf16"),
                    whereOf(file_, *tensor),
-                   "norms, biases, gates, routers, convolutions and scales are kept in f32 by converters"));
+                   "norms, biases, gates, routers, convolutions and scales are never quantized; convert the "
+                   "model again"));
     return {};
   }
-  return {tensor, std::move(shape)};
+  return {.tensor = tensor, .shape = std::move(shape), .widened = widened};
 }
 
 Weight TensorTable::matrix(const std::string& name, int64_t rows, int64_t columns) {
@@ -120,6 +136,21 @@ Weight TensorTable::vector(std::initializer_list<std::string> spellings, int64_t
 
 Weight TensorTable::vector(const std::string& name, int64_t size) {
   return checked(require({&name, 1}), {size}, /*f32Only=*/true);
+}
+
+Weight TensorTable::decays(const std::string& name, int64_t size) {
+  Weight weight = vector(name, size);
+  if (weight.tensor == nullptr) return weight;
+  std::vector<float> values(size);
+  decode_row(weight.tensor->format, weight.tensor->data, size, values.data());
+  const auto grows = std::ranges::find_if(values, [](float value) { return value > 0; });
+  if (grows == values.end()) return weight;
+  fail(MakeError("Q2012",
+                 absl::StrCat("value ", grows - values.begin(), " of tensor ", name, " is ", *grows,
+                              ", expected at most 0"),
+                 whereOf(file_, *weight.tensor),
+                 "it holds -exp(A) of each head; a converter that left A as it was makes another model"));
+  return {};
 }
 
 Weight TensorTable::convolution(const std::string& name, int64_t channels, int64_t taps) {
@@ -186,13 +217,23 @@ absl::Status TensorTable::finish(int64_t blocks, std::vector<std::string>& warni
       {"rope_factors", false, "rotary frequencies per pair"},
       {"attn_sinks", false, "attention sinks"},
   };
-  // A file may carry the image encoder along, whose names begin so: the text model never reads it.
-  constexpr std::string_view kVision[] = {"v.", "mm."};
-  int64_t vision = 0;
+  // What a file may carry along, by how its names begin: the text model never reads it.
+  struct Along {
+    std::vector<std::string_view> prefixes;
+    std::string_view meaning;
+    int64_t count = 0;
+  };
+  Along along[] = {
+      {{"v.", "mm."}, "of an image encoder (v.*, mm.*) not used: programs are made of text"},
+      {{"mtp."}, "of a NextN block (mtp.*) not used: qcc reads one as a layer, blk.N.nextn.*"},
+  };
   for (const gguf::Tensor& tensor : file_.tensors()) {
     if (used_.contains(tensor.name)) continue;
-    if (std::ranges::any_of(kVision, [&](auto prefix) { return tensor.name.starts_with(prefix); })) {
-      ++vision;
+    const auto starts = [&](std::string_view prefix) { return tensor.name.starts_with(prefix); };
+    const auto part =
+        std::ranges::find_if(along, [&](const Along& a) { return std::ranges::any_of(a.prefixes, starts); });
+    if (part != std::end(along)) {
+      ++part->count;
       continue;
     }
     bool refused = false;
@@ -212,9 +253,9 @@ absl::Status TensorTable::finish(int64_t blocks, std::vector<std::string>& warni
     if (!refused)
       warnings.push_back(absl::StrCat("tensor ", tensor.name, " is not used by this architecture"));
   }
-  if (vision != 0)
-    warnings.push_back(absl::StrCat(vision, vision == 1 ? " tensor" : " tensors",
-                                    " of an image encoder (v.*, mm.*) not used: programs are made of text"));
+  for (const auto& [prefixes, meaning, count] : along)
+    if (count != 0)
+      warnings.push_back(absl::StrCat(count, count == 1 ? " tensor " : " tensors ", text(meaning)));
   for (const gguf::IntegerTensor& tensor : file_.integer_tensors())
     if (!used_.contains(tensor.name))
       warnings.push_back(

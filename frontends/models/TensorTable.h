@@ -33,6 +33,9 @@ struct Weight {
   const gguf::Tensor* tensor = nullptr;
   std::vector<int64_t> shape;
   RowPieces pieces = {};
+  bool widened = false;  // the model sees f32
+
+  Format format() const { return widened ? Format::F32 : tensor->format; }
 };
 
 // y = scale * (W x). Without a scale beside the weight, `scale.tensor` is null.
@@ -62,18 +65,21 @@ class TensorTable {
 
   // y = W x with `rows` outputs and `columns` inputs (GGUF ne {columns, rows}), any format.
   Weight matrix(const std::string& name, int64_t rows, int64_t columns);
-  // The matrix `name` ("*.weight") and what the file has beside it: "*.scale", one f32 number that multiplies
+  // The matrix `name` ("*.weight") and what the file has beside it: "*.scale", one number that multiplies
   // the result, and "*.input_scale", which has a meaning only for activations in 4 bits and is passed over.
   Linear linear(const std::string& name, int64_t rows, int64_t columns);
   // The matrices of all experts in one tensor, ne {columns, rows, experts}; its scale is one number or one
   // for each expert.
   Linear experts(const std::string& name, int64_t experts, int64_t rows, int64_t columns);
-  // A matrix in f32: what decides between experts. ne {columns} is one row.
+  // A matrix in f32, or widened to it: what decides between experts. ne {columns} is one row.
   Weight router(const std::string& name, int64_t rows, int64_t columns);
-  // `size` f32 values, under the first of `spellings` that the file has.
+  // `size` values in f32, or widened to it, under the first of `spellings` that the file has.
   Weight vector(std::initializer_list<std::string> spellings, int64_t size);
   Weight vector(const std::string& name, int64_t size);
-  // Depthwise convolution, f32: ne {taps, channels}, or {taps, 1, channels} as some converters leave it.
+  // The same, each at most 0: a decay's rate, -exp(A). Another number would let the state grow without end.
+  Weight decays(const std::string& name, int64_t size);
+  // Depthwise convolution, as vector(): ne {taps, channels}, or {taps, 1, channels} as some converters leave
+  // it.
   Weight convolution(const std::string& name, int64_t channels, int64_t taps);
 
   // The table of `size` ids of the name, where the file has one: empty, or each at least 0 and below `limit`.

@@ -153,6 +153,10 @@ qrt_status qrt_session_reset(qrt_session* session, qrt_error* error) {
   });
 }
 
+int32_t qrt_session_foreign(const qrt_session* session) {
+  return session != nullptr && session->session.foreign() ? 1 : 0;
+}
+
 uint64_t qrt_session_rewindable(const qrt_session* session) {
   return session != nullptr ? session->session.rewindable() : 0;
 }

@@ -13,6 +13,16 @@ Status BadPrograms(std::string message) {
                 "compile the model again with this release's qcc");
 }
 
+// Never zeros.
+template <typename Parts>
+Hash128 ArithmeticOf(const Parts& parts) {
+  std::string text = "f32";
+  for (const auto& part : parts) {
+    if (!part.plan.exact) text += "|" + part.device->name() + "|" + part.device->variant();
+  }
+  return HashOf({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+}
+
 }  // namespace
 
 std::array<Engine::Block, 10> Engine::Blocks(const ModelPlan& plan, const Schedule& schedule, bool samples) {
@@ -58,6 +68,7 @@ Status Engine::Create(std::vector<Part> parts, const qrt_allocator* allocator, s
     engine->traces_.insert(engine->traces_.end(), stage.plan.traces.begin(), stage.plan.traces.end());
     engine->values_.insert(engine->values_.end(), stage.plan.values.begin(), stage.plan.values.end());
   }
+  engine->arithmetic_ = ArithmeticOf(engine->parts_);
   QRT_RETURN_IF_ERROR(engine->CheckParts());
   if (engine->schedule().leaves_every_row()) engine->own_draft_ = DraftSchedule(engine->plan());
   QRT_RETURN_IF_ERROR(engine->TakeMemory(allocator));

@@ -63,6 +63,8 @@ class Engine {
   const ModelPlan& plan() const { return parts_.back().plan; }
   const Schedule& schedule() const { return parts_.back().schedule; }
   const Device& device() const { return *parts_.back().device; }
+  // Names what rounds, devices and code: sessions of engines with the same have the same bits.
+  const Hash128& arithmetic() const { return arithmetic_; }
   // Whether the model, or the one that was linked, drafts tokens.
   bool drafts() const { return second_model_ != nullptr || !draft_schedule().empty(); }
   const DraftSchedule& draft_schedule() const { return linked_ != nullptr ? linked_draft_ : own_draft_; }
@@ -188,6 +190,7 @@ class Engine {
 
   const pid_t process_;  // that made it
   std::vector<Stage> parts_;
+  Hash128 arithmetic_ = {};
   DraftSchedule own_draft_;        // of the model, in the last part
   std::unique_ptr<Stage> linked_;  // drafts instead
   DraftSchedule linked_draft_;

@@ -200,18 +200,25 @@ Status Generator::FeedAndDecode(std::span<const int32_t> prompt, size_t keep, st
 }
 
 Status Generator::Continue(const AnswerRequest& request, Answer* answer) {
-  if (!next_ || !holds()) {
-    // The last token of the text is not in the session, or nothing was chosen behind it.
-    std::vector<int32_t> tokens = Tokens();
-    const size_t keep = rest_.empty() ? 0 : rest_keep_;
-    tokens.insert(tokens.end(), rest_.begin(), rest_.end());
-    return FeedAndDecode(tokens, keep, CutOf(tokens, true), request, answer);
+  if (next_ && rest_.empty() && holds()) {
+    *answer = Answer();
+    QRT_RETURN_IF_ERROR(Batch::CheckSampler(session_.engine(), *request.sampler));
+    answer->reused_tokens = held_.size();
+    Prepare(held_, *request.sampler);
+    return Decode(*next_, CutOf(held_, true), request, answer);
   }
+  // The last token of the text is not in the session, nothing was chosen behind it, or something else has
+  // moved the session.
+  std::vector<int32_t> tokens = Tokens();
+  const size_t keep = rest_.empty() ? 0 : rest_keep_;
+  tokens.insert(tokens.end(), rest_.begin(), rest_.end());
+  if (!next_) return FeedAndDecode(tokens, keep, CutOf(tokens, true), request, answer);
   *answer = Answer();
-  QRT_RETURN_IF_ERROR(Batch::CheckSampler(session_.engine(), *request.sampler));
-  answer->reused_tokens = held_.size();
-  Prepare(held_, *request.sampler);
-  return Decode(*next_, CutOf(held_, true), request, answer);
+  const int32_t chosen = *next_;
+  bool stopped = false;
+  QRT_RETURN_IF_ERROR(FeedAll(tokens, keep, request, nullptr, answer, &stopped));
+  next_ = chosen;
+  return stopped ? Status() : Decode(chosen, CutOf(tokens, true), request, answer);
 }
 
 void Generator::Prepare(std::span<const int32_t> tokens, Sampler& sampler) {

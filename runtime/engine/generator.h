@@ -77,10 +77,10 @@ class Generator {
   // account.
   size_t Reusable(std::span<const int32_t> prompt) const;
 
-  // All tokens so far; the session holds them but for the last one maybe. And the token that was chosen to
-  // follow, which is no part of any text yet.
+  // All tokens so far; the session holds them but for the last one maybe, unless something else moved it. And
+  // the token that was chosen to follow, which is no part of any text yet.
   std::vector<int32_t> Tokens() const;
-  std::optional<int32_t> next() const { return next_; }
+  std::optional<int32_t> next() const { return rest_.empty() ? next_ : std::nullopt; }
   // The session was restored: it is `tokens`, of which it holds all or all but the last. Errors: invalid
   // argument (another number; a token that it has not taken and one to follow; a token outside the
   // vocabulary).
@@ -127,7 +127,7 @@ class Generator {
   uint64_t moves_;                        // of the session, by what this did to it
   std::vector<int32_t> held_;             // tokens in the session
   std::optional<int32_t> unfed_;          // follows them, not in the session
-  std::optional<int32_t> next_;           // chosen to follow, in no text and not in the session
+  std::optional<int32_t> next_;           // chosen to follow (rest_, too), in no text and not in the session
   std::vector<int32_t> rest_;             // of a prompt in which it was stopped
   size_t rest_keep_ = 0;                  // and its `keep`
   std::optional<Checkpoint> checkpoint_;  // none was asked for

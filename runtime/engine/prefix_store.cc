@@ -303,7 +303,7 @@ Status PrefixStore::Keep(const Session& session, std::span<const int32_t> tokens
                    "max_rewind");
   }
   const uint64_t blocks = position / kBlock;
-  if (blocks == 0) return Status();
+  if (blocks == 0 || session.foreign()) return Status();
   tokens = tokens.first(blocks * kBlock);
 
   Node* at;

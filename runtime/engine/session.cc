@@ -26,7 +26,7 @@ constexpr uint64_t kKvTokenAlignment = 64;
 constexpr uint64_t kStagingBytes = uint64_t{256} << 10;
 static_assert(kStagingBytes >= 4 * IntegerRow::kMostValues);
 
-constexpr char kSnapshotMagic[8] = {'Q', 'R', 'T', 'S', 'N', 'A', 'P', '3'};
+constexpr char kSnapshotMagic[8] = {'Q', 'R', 'T', 'S', 'N', 'A', 'P', '4'};
 
 struct SnapshotHeader {
   char magic[8];
@@ -35,9 +35,10 @@ struct SnapshotHeader {
   uint64_t state_bytes;
   uint64_t kv_bytes_per_token;
   uint64_t integer_parts;  // bit i: KV of Element::kB16 of part i lies in rows of integers, not as f16
+  uint8_t arithmetic[16];  // Engine::arithmetic of the one that computed all of it; zeros: several did
   uint8_t hash[16];        // of the snapshot with these bytes taken as zero
 };
-static_assert(sizeof(SnapshotHeader) == 72, "no padding");
+static_assert(sizeof(SnapshotHeader) == 88, "no padding");
 
 bool HasTwoForms(const ModelPlan& plan) {
   return std::any_of(plan.kv_planes.begin(), plan.kv_planes.end(),
@@ -68,6 +69,7 @@ SnapshotHeader EmptyHeader(const Engine& engine) {
   SnapshotHeader header = {};
   std::memcpy(header.magic, kSnapshotMagic, sizeof header.magic);
   std::memcpy(header.identity, engine.plan().identity.data(), sizeof header.identity);
+  std::memcpy(header.arithmetic, engine.arithmetic().data(), sizeof header.arithmetic);
   for (size_t part = 0; part < engine.part_count(); ++part) {
     header.state_bytes += engine.plan(part).state_bytes;
     header.kv_bytes_per_token += engine.plan(part).kv_bytes_per_token;
@@ -297,7 +299,7 @@ Status Session::Reset() {
   ++moves_;
   EndCheckpointsAbove(0);
   has_logits_ = untraced_ = false;
-  damaged_ = false;
+  damaged_ = foreign_ = false;
   if (drafter_ != nullptr) drafter_->Forget(0);
   return Status();
 }
@@ -390,6 +392,7 @@ Status Session::Become(uint64_t run, std::span<uint8_t* const> blocks, const uin
   QRT_RETURN_IF_ERROR(CopyKv(0, run, blocks, what, write));
   QRT_RETURN_IF_ERROR(WriteState(blocks.size() * run, state, what));
   Arrived(blocks.size() * run);
+  foreign_ = false;
   return Status();
 }
 
@@ -418,6 +421,7 @@ Status Session::Save(uint8_t* bytes) const {
   }
   SnapshotHeader header = EmptyHeader(engine_);
   header.position = position_;
+  if (foreign_) std::memset(header.arithmetic, 0, sizeof header.arithmetic);
   const uint8_t* payload = bytes + sizeof header;
   const Hash128 hash = SnapshotHash(header, payload, SaveSize() - sizeof header);
   std::memcpy(header.hash, hash.data(), sizeof header.hash);
@@ -484,6 +488,7 @@ Status Session::Restore(const uint8_t* bytes, uint64_t size) {
     at += PayloadOf(part, header.position).value();
   }
   Arrived(header.position);
+  foreign_ = std::memcmp(header.arithmetic, own.arithmetic, sizeof header.arithmetic) != 0;
   return Status();
 }
 
@@ -562,6 +567,7 @@ Status Session::CopyOf(const Session& other, const qrt_allocator* allocator) {
     }
   }
   Arrived(tokens);
+  foreign_ = other.foreign_;
   has_logits_ = other.has_logits_;
   if (has_logits_) std::memcpy(logits_.data(), other.logits_.data(), logits_.size());
   return Status();

@@ -90,6 +90,10 @@ class Session {
   bool damaged() const { return damaged_; }
   static Status Damaged();
 
+  // Whether other devices or code, which round otherwise, computed some of the sequence: it was restored from
+  // their snapshot. It goes on, but is not what this engine makes of its tokens.
+  bool foreign() const { return foreign_; }
+
   // Back to the empty sequence; a Cancel stays. Errors: device lost, device failed.
   Status Reset();
 
@@ -239,6 +243,7 @@ class Session {
   bool steps_back_ = false;  // the state has two areas
   bool untraced_ = false;    // what the traces hold is not of the last token
   bool has_logits_ = false;
+  bool foreign_ = false;
   bool damaged_ = false;                   // a step failed on the way: state and KV are undefined
   Checkpoint* last_checkpoint_ = nullptr;  // of those that hold, the one furthest on; they live elsewhere
   std::atomic<bool> cancel_{false};

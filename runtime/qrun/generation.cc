@@ -305,8 +305,8 @@ Outcome Generator::FeedCached(const Prompt& prompt, Answer* answer) {
 Outcome Generator::Run(const Prompt& prompt, Answer* answer) {
   *answer = Answer();
   if (prompt.tokens.empty()) {
-    return Outcome::Fail(kExitInput, 8002, "the prompt is empty", "",
-                         "give -p TEXT, -f FILE or text on standard input");
+    return Outcome::Fail(kExitInput, 8002, "the prompt is empty: the chat template makes nothing of it", "",
+                         "use --raw, or a model with another template");
   }
   if (cache_ != nullptr) QRUN_RETURN_IF_ERROR(FeedCached(prompt, answer));
   Outcome outcome;

@@ -237,6 +237,11 @@ Outcome PromptCache::Restore(qrt_session* session, std::span<const int32_t> prom
 
 Outcome PromptCache::Add(qrt_session* session, std::span<const int32_t> tokens) {
   if (!usable_) return Outcome();
+  if (qrt_session_foreign(session) != 0) {
+    Say("a prefix of " + std::to_string(tokens.size()) +
+        " tokens is not kept: another device or code variant made some of it");
+    return Outcome();
+  }
   const uint64_t snapshot = qrt_session_save_size(session);
   const uint64_t bytes = FileBytes(tokens.size(), snapshot);
   if (bytes > most_bytes_) {

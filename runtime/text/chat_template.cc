@@ -13,6 +13,11 @@ Status TemplateStatus(uint32_t number, const TemplateError& error, std::string h
   return Status(Code::kTemplateError, number, error.message, std::move(where), std::move(help));
 }
 
+// A content of one part, as chat interfaces send it.
+Value TextPart(const Value& text) {
+  return Value::MakeList({Value::MakeMap({{"type", Value(std::string("text"))}, {"text", text}})});
+}
+
 }  // namespace
 
 Result<ChatTemplate> ChatTemplate::Parse(std::string_view source) {
@@ -21,7 +26,25 @@ Result<ChatTemplate> ChatTemplate::Parse(std::string_view source) {
   if (!ParseTemplate(source, ast.get(), &error)) {
     return TemplateStatus(7001, error, "use the model without its template, or with another one");
   }
-  return ChatTemplate(std::move(ast));
+  ChatTemplate made(std::move(ast));
+  const std::optional<bool> as_text = made.ShowsUser();
+  if (as_text == true) return made;
+  made.takes_parts_ = true;
+  const std::optional<bool> as_part = made.ShowsUser();
+  made.takes_parts_ = as_part == true;
+  made.leaves_out_users_ = as_text == false && as_part != true;
+  return made;
+}
+
+std::optional<bool> ChatTemplate::ShowsUser() const {
+  constexpr std::string_view kText = "f71b0c";  // of letters and digits: however it is quoted, it stays so
+  const ChatMessage message = {"user", Value(std::string(kText)), {}};
+  ChatOptions options;
+  options.limits.steps = 200'000;  // templates of models take some hundreds
+  options.limits.total_bytes = 64 << 20;
+  const Result<std::string> text = Render({&message, 1}, options);
+  if (!text.ok()) return std::nullopt;
+  return text->find(kText) != std::string::npos;
 }
 
 Result<std::string> ChatTemplate::Render(std::span<const ChatMessage> messages,
@@ -31,7 +54,10 @@ Result<std::string> ChatTemplate::Render(std::span<const ChatMessage> messages,
   for (const ChatMessage& message : messages) {
     std::vector<Value::Entry> fields;
     fields.emplace_back("role", Value(message.role));
-    if (!message.content.is_undefined()) fields.emplace_back("content", message.content);
+    if (!message.content.is_undefined()) {
+      fields.emplace_back("content", takes_parts_ && message.content.is_string() ? TextPart(message.content)
+                                                                                 : message.content);
+    }
     fields.insert(fields.end(), message.extra.begin(), message.extra.end());
     turns.push_back(Value::MakeMap(std::move(fields)));
   }

@@ -53,7 +53,8 @@ namespace qrt::text {
 struct TemplateAst;
 
 // One turn. The template sees a dict with `role`, `content` (unless undefined) and the fields of `extra`, for
-// example `reasoning_content` or `tool_calls`.
+// example `reasoning_content` or `tool_calls`. A template that shows a text only as a part of a list
+// (ChatTemplate::takes_parts) sees `content` that is a string as a list of that one part.
 struct ChatMessage {
   std::string role;
   Value content;
@@ -86,9 +87,18 @@ class ChatTemplate {
   Result<std::string> RenderWith(const std::vector<Value::Entry>& variables, const RenderLimits& limits,
                                  std::optional<int64_t> now = std::nullopt) const;
 
+  // What a user's message shows, found when the template was parsed: whether it takes contents as lists of
+  // parts alone, [{"type": "text", "text": ...}], and whether it leaves the text out either way.
+  bool takes_parts() const { return takes_parts_; }
+  bool leaves_out_users() const { return leaves_out_users_; }
+
  private:
   explicit ChatTemplate(std::shared_ptr<const TemplateAst> ast) : ast_(std::move(ast)) {}
+  // Whether a conversation of one message of a user shows its text; nothing where it cannot be rendered.
+  std::optional<bool> ShowsUser() const;
+
   std::shared_ptr<const TemplateAst> ast_;
+  bool takes_parts_ = false, leaves_out_users_ = false;
 };
 
 }  // namespace qrt::text

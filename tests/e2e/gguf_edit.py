@@ -3,7 +3,7 @@ import array
 import struct
 
 STRING, ARRAY = 8, 9
-F32 = 0  # type id of a tensor
+F32, F16 = 0, 1  # type ids of tensors
 WIDTH = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes of a scalar by value type
 ALIGNMENT = 32
 

@@ -411,6 +411,21 @@ def spellings(h):
     other_names = gguf_edit.with_metadata(TINY, h.path("names.gguf"), {}, spelled=other)
     h.check("spellings: ssm_dt, and convolution weights of rank 3", compiled(other_names, "names.qbin")[1] == plain)
 
+    # As another runtime's converter has them, whose files carry the image encoder's keys along.
+    elsewhere = gguf_edit.with_metadata(TINY, h.path("elsewhere.gguf"), {
+        "qwen35.attention.head_count_kv": per_layer, "qwen35.full_attention_interval": None, "qwen35.ssm.v_head_reordered": gguf_edit.bool_value(True),
+        "qwen35.rope.mrope_interleaved": gguf_edit.bool_value(True), "qwen35.vision.block_count": gguf_edit.u32_value(27),
+        "qwen35.image_token_id": gguf_edit.u32_value(5)})
+    h.check("spellings: keys of another converter", compiled(elsewhere, "elsewhere.qbin")[1] == plain)
+
+    norm = "blk.0.attn_norm.weight"
+    extents, _, data = gguf_edit.tensor(TINY, norm)
+    halves = struct.pack(f"<{extents[0]}e", *struct.unpack_from(f"<{extents[0]}f", data))
+    widened = gguf_edit.f32_data(struct.unpack(f"<{extents[0]}e", halves))
+    as_halves, as_floats = (compiled(gguf_edit.with_metadata(TINY, h.path(f"{name}.gguf"), {}, tensors={norm: (extents, kind, content)}), f"{name}.qbin")[1]
+                            for name, kind, content in (("halves", gguf_edit.F16, halves), ("floats", gguf_edit.F32, widened)))
+    h.check("spellings: a norm in halves is that in f32 of the same values", as_halves == as_floats and as_halves["weights"] != plain["weights"])
+
 
 def main():
     h = Harness(__doc__)

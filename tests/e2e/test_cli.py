@@ -179,7 +179,8 @@ def inspect_model(h, model):
     text = h.run("qcc", "inspect", edited).decode()
     h.check("inspect of a GGUF as text", all(word in text for word in ("GGUF", "qwen35", "q8_0", "8.500", "delta net", "qcc compile takes this file", str(parameters))), text)
     blocks = r["model"]["layers"] + 1  # and the NextN block
-    for name, key, counts in (("heads by layer", "head_count", [r["model"]["heads"]] * blocks), ("KV heads of one layer", "head_count_kv", [r["model"]["kv_heads"][0]] + [0] * (blocks - 1))):
+    some_kv = [r["model"]["kv_heads"][0] if ("kv", layer) in kinds else 0 for layer in range(blocks)]
+    for name, key, counts in (("heads by layer", "head_count", [r["model"]["heads"]] * blocks), ("KV heads by layer", "head_count_kv", some_kv)):
         same = report(gguf_edit.with_metadata(TINY, h.path("counts.gguf"), {f"qwen35.attention.{key}": gguf_edit.u32_array_value(counts)}))
         h.check(f"inspect of a GGUF: {name}", same["model"]["heads"] == r["model"]["heads"] and same["memory"] == r["memory"] and same["refusals"] == [], f"{same['model']} {same['memory']}, as one number {r['memory']}")
 

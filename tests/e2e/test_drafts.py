@@ -109,6 +109,9 @@ def joined(h, both):
              and fields == [f"manifest provenance.{key}" for key in ("options.mtp", "source_bytes", "source_hash", "source_name")], told)
     options = h.inspect(artifact)["provenance"]["options"]
     h.expect("--mtp: the provenance names the block's file", options["mtp"] == os.path.basename(block), options)
+    kept = gguf_edit.with_metadata(bare, h.path("kept.gguf"), {"qwen35.nextn_predict_layers": gguf_edit.u32_value(1), "qwen35.block_count": gguf_edit.u32_value(9)})
+    told = h.tool("qcc", "diff", artifact, h.compile(kept, "kept.qbin", f"--mtp={block}", *OPTIONS)).stdout.decode()
+    h.expect("--mtp: beside a model that has only the key left of its block", "0 sections" in told and "0 weights" in told, told)
     out = h.path("x.qbin")
     other = os.path.join(GOLDEN, "t35-mtp-F32.gguf")
     words = gguf_edit.strings(block, "tokenizer.ggml.tokens")
@@ -120,6 +123,10 @@ def joined(h, both):
             *other_arithmetic(h, bare, block),
             ("another depth", deeper, block, ["8 layers", "has 7"]), ("another architecture", os.path.join(GOLDEN, "t3-q-Q4_K_M.gguf"), block, ['"qwen35"', '"qwen3"'])):
         refused(h, f"--mtp: {name}", "Q2010", says, "qcc", "compile", model, "-o", out, f"--mtp={mtp}")
+    cut = gguf_edit.with_tensors(block, h.path("cut-block.gguf"), {"blk.8.nextn.eh_proj.weight"})
+    refused(h, "--mtp: a block that lacks a tensor", "Q2005", ["blk.8.nextn.eh_proj.weight", cut], "qcc", "compile", bare, "-o", out, f"--mtp={cut}")
+    short = gguf_edit.with_metadata(block, h.path("short-block.gguf"), {"qwen35.block_count": gguf_edit.u32_value(1)})
+    refused(h, "--mtp: a block that counts no layers", "Q2010", ["qwen35.block_count is 1"], "qcc", "compile", bare, "-o", out, f"--mtp={short}")
     refused(h, "--mtp: the file is not there", "Q1001", ["none.gguf"], "qcc", "compile", bare, "-o", out, f"--mtp={h.path('none.gguf')}")
     refused(h, "--mtp: its file is the output", "Q0103", ["input"], "qcc", "compile", bare, "-o", block, f"--mtp={block}")
     refused(h, "--mtp and --draft", "Q0102", ["--mtp"], "qcc", "compile", bare, "-o", out, "--draft", f"--mtp={block}")

@@ -4,6 +4,7 @@ import glob
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -248,6 +249,26 @@ def too_long(h, model):
     h.case("a prompt too long for the context", body)
 
 
+def other_code(h):
+    """A session that another code variant made goes on, and nothing of it is kept: a cold start has other bits."""
+    model = h.compile(harness.TINY, "prompt-cache-levels.qbin", "--cpu=base,v3", "--decode=1", "--prefill=16", "--goldens=off")
+    if not re.search(r"cpu v3\b.*runs here", h.run("qrun", "devices", model).decode()):
+        print("skip a session of another code variant: this machine runs no level but base")
+        return
+
+    def body():
+        begin, rest = text_of(h, model, 40, 30), text_of(h, model, 40, 31)
+        for level, kept in (("v3", True), ("base", False)):
+            folder, saved = h.path(f"levels-{level}"), h.path(f"levels-{level}.session")
+            h.run("qrun", model, "--raw", "--cpu", level, "-p", begin, "-n", "0", "--save-session", saved)
+            p = h.tool("qrun", model, "--raw", "--cpu", "v3", "--load-session", saved, "-p", rest, "-n", "1", f"--prompt-cache={folder}", "-v")
+            err = p.stderr.decode(errors="replace")
+            assert p.returncode == 0, err
+            files = glob.glob(os.path.join(folder, "*.prefix"))
+            assert bool(files) == kept and ("another device or code variant" in err) != kept, f"saved by {level}: {files}, {err}"
+    h.case("a session of another code variant is not kept", body)
+
+
 def main():
     h = harness.Harness(__doc__)
     artifacts = {name: h.compile(gguf, f"prompt-cache-{name}.qbin", "--cpu=native", "--decode=1,4", "--prefill=16,64", "--goldens=off")
@@ -260,6 +281,7 @@ def main():
     for part in (together, killed, damaged, capped):
         part(h, model, prompts, cold)
     too_long(h, model)
+    other_code(h)
     h.finish()
 
 

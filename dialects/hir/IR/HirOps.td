@@ -34,7 +34,7 @@ def Hir_ParamOp : Hir_Op<"param", [Pure]> {
   let description = [{
     Names a tensor of the GGUF file; its shape and format are in the type, its values never in the IR. One op per use is
     fine: two params of one name are the same tensor. `pieces`: the rows of it that the type has, where these are not all in
-    the file's order (#hir.row_pieces).
+    the file's order (#hir.row_pieces). A tensor of f16 or bf16 may go as f32, which holds its values exactly.
   }];
   let arguments = (ins StrAttr:$name, OptionalAttr<Hir_RowPiecesAttr>:$pieces);
   let results = (outs Hir_WeightType:$result);

@@ -78,8 +78,8 @@ struct Tensor {
 struct WeightHandle {
   std::string name;
   WeightType type;
-  std::span<const uint8_t> bytes;  // of the whole tensor
-  RowPiecesAttr pieces = {};       // which rows of it `type` has; null: all
+  WeightBytes tensor;         // the whole, in the type's format or one that widens to it
+  RowPiecesAttr pieces = {};  // which rows of it `type` has; null: all
 };
 struct StateHandle {
   std::string name;

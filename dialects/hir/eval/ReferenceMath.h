@@ -80,10 +80,10 @@ void roundToInt8(T* block, int64_t n) {
 template <class T>
 void decodeWeightRow(const WeightHandle& weight, int64_t row, std::vector<float>& scratch, T* dst) {
   int64_t columns = weight.type.getShape().back();
-  Format format = weight.type.getFormat();
+  Format format = weight.tensor.format;
   if (weight.pieces) row = weight.pieces.getTensorRow(row);
   scratch.resize(columns);
-  decode_row(format, weight.bytes.data() + row * row_bytes(format, columns), columns, scratch.data());
+  decode_row(format, weight.tensor.bytes.data() + row * row_bytes(format, columns), columns, scratch.data());
   for (int64_t i = 0; i < columns; ++i) dst[i] = scratch[i];
 }
 

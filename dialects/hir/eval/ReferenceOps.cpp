@@ -38,16 +38,18 @@ LogicalResult ParamOp::evaluate(Evaluator& ev) {
   std::optional<WeightBytes> found = ev.weights().find(getName());
   WeightType type = getType();
   RowPiecesAttr pieces = getPiecesAttr();
-  int64_t bytes = type.getByteSize();
-  if (pieces) bytes = pieces.getTensorRows() * row_bytes(type.getFormat(), type.getShape().back());
   if (!found) return emitOpError() << "names tensor '" << getName() << "', which the model does not have";
-  if (found->format != type.getFormat())
+  const bool widens = type.getFormat() == Format::F32 && widens_to_f32(found->format);
+  const int64_t columns = type.getShape().back();
+  const int64_t rows = pieces ? pieces.getTensorRows() : type.getNumElements() / columns;
+  const int64_t bytes = rows * row_bytes(found->format, columns);
+  if (found->format != type.getFormat() && !widens)
     return emitOpError() << "tensor '" << getName() << "' is " << StringRef(format_info(found->format).name)
                          << ", expected " << StringRef(format_info(type.getFormat()).name);
   if (static_cast<int64_t>(found->bytes.size()) != bytes)
     return emitOpError() << "tensor '" << getName() << "' has " << found->bytes.size() << " bytes, expected "
                          << bytes;
-  ev.set(getResult(), WeightHandle{getName().str(), type, found->bytes, pieces});
+  ev.set(getResult(), WeightHandle{getName().str(), type, *found, pieces});
   return success();
 }
 

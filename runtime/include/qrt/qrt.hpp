@@ -212,6 +212,8 @@ class Session : public internal::Handle<qrt_session, qrt_session_release> {
 
   std::uint64_t position() const { return qrt_session_position(get()); }
   std::uint64_t capacity() const { return qrt_session_capacity(get()); }
+  // Whether another device or code variant made some of the sequence.
+  bool foreign() const { return qrt_session_foreign(get()) != 0; }
   // How many tokens Rewind can take back now.
   std::uint64_t rewindable() const { return qrt_session_rewindable(get()); }
   Outcome Rewind(std::uint64_t tokens) {

@@ -73,8 +73,8 @@ QRT_API qrt_status qrt_session_reset(qrt_session* session, qrt_error* error);
 QRT_API uint64_t qrt_session_rewindable(const qrt_session* session);
 
 /* Since 1.3: takes the last `tokens` tokens back, in constant time: what is appended next has the bits that
- * it has in a session which never saw them. Logits and traces are gone until then. Errors: INVALID_ARGUMENT
- * (more than qrt_session_rewindable; the session is unchanged). */
+ * it has in a session which never saw them. Logits and traces are gone until then (0 tokens: nothing is).
+ * Errors: INVALID_ARGUMENT (more than qrt_session_rewindable; the session is unchanged). */
 QRT_API qrt_status qrt_session_rewind(qrt_session* session, uint64_t tokens, qrt_error* error);
 
 /* A place to go back to from further on than qrt_session_rewind reaches. Since 1.3. */
@@ -127,9 +127,10 @@ QRT_API qrt_status qrt_session_begin(qrt_session* session, const int32_t* tokens
  * recurrent state keeps that here, and begins only from where it was kept, so the session must hold a
  * multiple of 16 tokens or be able to step back to one (Q5351): append a prompt up to there, keep, append the
  * rest. KV is kept once for each block, however many prefixes go through it. What was not used for the
- * longest time makes way; *kept (may be NULL): tokens that are kept now, 0 where there is no whole block, or
- * no room beside what is pinned. Errors: UNAVAILABLE (Q5353), INVALID_ARGUMENT (also Q5351: another count
- * than the session holds), OUT_OF_MEMORY, DEVICE_LOST, DEVICE_FAILED. */
+ * longest time makes way; *kept (may be NULL): tokens that are kept now, 0 where there is no whole block, no
+ * room beside what is pinned, or a session that is qrt_session_foreign. Errors: UNAVAILABLE (Q5353),
+ * INVALID_ARGUMENT (also Q5351: another count than the session holds), OUT_OF_MEMORY, DEVICE_LOST,
+ * DEVICE_FAILED. */
 QRT_API qrt_status qrt_session_keep(const qrt_session* session, const int32_t* tokens, size_t count,
                                     uint64_t* kept, qrt_error* error);
 
@@ -258,6 +259,11 @@ QRT_API qrt_status qrt_session_save(const qrt_session* session, void* buffer, si
  * differently. Errors: SNAPSHOT_MISMATCH, CONTEXT_FULL (session unchanged). */
 QRT_API qrt_status qrt_session_restore(qrt_session* session, const void* buffer, size_t size,
                                        qrt_error* error);
+
+/* Since 1.3: 1 where some of the sequence was restored from a snapshot of another device or code variant,
+ * which rounds otherwise (int8): it goes on, but is not, to the bit, what this engine makes of its tokens.
+ * Until the session is reset or begins another sequence. 0 for NULL. */
+QRT_API int32_t qrt_session_foreign(const qrt_session* session);
 
 /* What the last token's row looked like behind one layer: a place to begin where an answer is nonsense. */
 typedef struct qrt_layer_trace {

@@ -231,10 +231,10 @@ typedef struct qrt_answer {
  * of qrt_engine_options), whichever leaves the least to feed; such an engine is given the prompt to keep,
  * too. `keep`: there will be a checkpoint behind so many tokens, unless the session holds more of the prompt
  * already, since the next prompt begins with them; 0: none. The text is that of the same prompt in a new
- * session, bit for bit, with any draft and none. *answer (struct_size set by the caller; may be NULL) is
- * filled as far as it came also where the call fails. Errors: INVALID_ARGUMENT (an empty prompt, ids or a
- * sampler of another vocabulary, no sampler), CONTEXT_FULL, and as qrt_session_append, but CANCELLED is an
- * answer's end. */
+ * session, bit for bit, with any draft and none, but where it goes on from one that is qrt_session_foreign.
+ * *answer (struct_size set by the caller; may be NULL) is filled as far as it came also where the call fails.
+ * Errors: INVALID_ARGUMENT (an empty prompt, ids or a sampler of another vocabulary, no sampler),
+ * CONTEXT_FULL, and as qrt_session_append, but CANCELLED is an answer's end. */
 QRT_API qrt_status qrt_generate(qrt_generator* generator, const int32_t* tokens, size_t count, uint64_t keep,
                                 const qrt_answer_options* options, qrt_answer* answer, qrt_error* error);
 
@@ -270,8 +270,9 @@ QRT_API qrt_status qrt_generator_feed(qrt_generator* generator, const int32_t* t
 QRT_API size_t qrt_generator_reusable(const qrt_generator* generator, const int32_t* tokens, size_t count);
 
 /* Since 1.3: all tokens, prompts' and answers'. The session holds all of them or all but the last one, as its
- * position says. *next (may be NULL): the token that was chosen to follow, in no answer yet; -1: none. To be
- * saved beside qrt_session_save. Errors: BUFFER_TOO_SMALL (*needed), INVALID_ARGUMENT. */
+ * position says, unless another call moved it (rewind, reset, ...). *next (may be NULL): the token that was
+ * chosen to follow, in no answer yet; -1: none. To be saved beside qrt_session_save. Errors: BUFFER_TOO_SMALL
+ * (*needed), INVALID_ARGUMENT. */
 QRT_API qrt_status qrt_generator_tokens(const qrt_generator* generator, int32_t* tokens, size_t capacity,
                                         size_t* needed, int32_t* next, qrt_error* error);
 

@@ -142,12 +142,11 @@ TEST_F(TextDefaults, ChatTemplate) {
   auto none = Template([](gguf::Writer&) {});
   ASSERT_TRUE(none.ok()) << none.status();
   EXPECT_FALSE(none->has_value());
-  auto text = Template([](gguf::Writer& w) { w.AddString("tokenizer.chat_template", "{{ x }}"); });
+  const std::string simple = "{% for m in messages %}{{ m.content }}{% endfor %}";
+  auto text = Template([&](gguf::Writer& w) { w.AddString("tokenizer.chat_template", simple); });
   ASSERT_TRUE(text.ok()) << text.status();
-  EXPECT_EQ(*text, "{{ x }}");
+  EXPECT_EQ(*text, simple);
   EXPECT_TRUE(warnings_.empty()) << warnings_[0];
-  text = Template([](gguf::Writer& w) { w.AddString("tokenizer.chat_template", "a\xff"); });
-  EXPECT_EQ(PartsOf(text.status()).code, "Q2301");
   for (const size_t more : {0, 1}) {
     const std::string large(qrt::text::kMaxTemplateBytes + more, 'x');
     text = Template([&](gguf::Writer& w) { w.AddString("tokenizer.chat_template", large); });
@@ -156,6 +155,20 @@ TEST_F(TextDefaults, ChatTemplate) {
 }
 
 // The model can still be used without it, so it is compiled.
+TEST_F(TextDefaults, AChatTemplateThatIsNoTextIsLeftOut) {
+  auto text = Template([](gguf::Writer& w) { w.AddString("tokenizer.chat_template", "a\xff"); });
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_FALSE(text->has_value());
+  ExpectSaid("not UTF-8 at its byte 1");
+}
+
+TEST_F(TextDefaults, AChatTemplateThatShowsNothingOfAUserIsSaid) {
+  auto text = Template([](gguf::Writer& w) { w.AddString("tokenizer.chat_template", "{{ x }}"); });
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_TRUE(text->has_value());
+  ExpectSaid("leaves out what a user says");
+}
+
 TEST_F(TextDefaults, AChatTemplateThatTheRuntimeCannotParseIsSaid) {
   auto text = Template(
       [](gguf::Writer& w) { w.AddString("tokenizer.chat_template", "{% for m in messages %}\n{{ m."); });
@@ -168,13 +181,13 @@ TEST_F(TextDefaults, AChatTemplateThatTheRuntimeCannotParseIsSaid) {
 TEST_F(TextDefaults, TemplatesThatAreLeftOutAreSaid) {
   const std::vector<std::string> names = {"tool_use", "rag"};
   auto text = Template([&names](gguf::Writer& w) {
-    w.AddString("tokenizer.chat_template", "{{ x }}");
+    w.AddString("tokenizer.chat_template", "{{ messages[0].content }}");
     w.AddStringArray("tokenizer.chat_templates", names);
     w.AddString("tokenizer.chat_template.tool_use", "{{ y }}");
     w.AddString("tokenizer.chat_template.rag", "{{ z }}");
   });
   ASSERT_TRUE(text.ok()) << text.status();
-  EXPECT_EQ(*text, "{{ x }}");
+  EXPECT_TRUE(text->has_value());
   ExpectSaid("tool_use, rag");
   text = Template([](gguf::Writer& w) { w.AddString("tokenizer.chat_template.rag", "{{ z }}"); });
   ASSERT_TRUE(text.ok()) << text.status();

@@ -65,7 +65,7 @@ class TokenizerSectionTest : public testing::Test {
     return *file_;
   }
   TokenizerSection Build(const Vocabulary& v) {
-    auto section = BuildTokenizerSection(Open(v), 300);
+    auto section = BuildTokenizerSection(Open(v), 300, warnings_);
     if (!section.ok() || !section->has_value()) {
       ADD_FAILURE() << "no tokenizer: " << section.status();
       return {};
@@ -73,7 +73,7 @@ class TokenizerSectionTest : public testing::Test {
     return **std::move(section);
   }
   void ExpectRefused(const Vocabulary& v, const std::string& code, const std::string& says) {
-    auto section = BuildTokenizerSection(Open(v), 300);
+    auto section = BuildTokenizerSection(Open(v), 300, warnings_);
     ASSERT_FALSE(section.ok()) << "accepted, expected " << code << " " << says;
     const ErrorParts parts = PartsOf(section.status());
     EXPECT_EQ(parts.code, code) << section.status();
@@ -85,6 +85,7 @@ class TokenizerSectionTest : public testing::Test {
 
   std::vector<uint8_t> bytes_;
   std::unique_ptr<gguf::File> file_;
+  std::vector<std::string> warnings_;
 };
 
 struct Tables {
@@ -147,7 +148,7 @@ TEST_F(TokenizerSectionTest, NoTokenizerIsNoError) {
   bytes_ = gguf::MetadataFile(w);
   auto file = gguf::File::Parse(bytes_, "test.gguf");
   ASSERT_TRUE(file.ok()) << file.status();
-  auto section = BuildTokenizerSection(**file, 300);
+  auto section = BuildTokenizerSection(**file, 300, warnings_);
   ASSERT_TRUE(section.ok()) << section.status();
   EXPECT_FALSE(section->has_value());
 }
@@ -232,7 +233,7 @@ TEST_F(TokenizerSectionTest, RefusesOtherTokenizers) {
   ExpectRefused(v, "Q2302", "expected one of: qwen2, qwen35");
   v = Plain();
   v.pre.clear();
-  auto section = BuildTokenizerSection(Open(v), 300);
+  auto section = BuildTokenizerSection(Open(v), 300, warnings_);
   ASSERT_FALSE(section.ok());
   EXPECT_EQ(PartsOf(section.status()).code, "Q1110") << "a missing key: " << section.status();
 }
@@ -251,7 +252,7 @@ TEST_F(TokenizerSectionTest, NamesOfOneRule) {
 }
 
 TEST_F(TokenizerSectionTest, RefusesMoreTokensThanTheHeadHasRows) {
-  auto section = BuildTokenizerSection(Open(Plain()), 260);
+  auto section = BuildTokenizerSection(Open(Plain()), 260, warnings_);
   ASSERT_FALSE(section.ok());
   EXPECT_EQ(PartsOf(section.status()).code, "Q2303") << section.status();
 }
@@ -318,18 +319,44 @@ TEST_F(TokenizerSectionTest, RefusesBadMerges) {
   ExpectRefused(v, "Q2305", "merges 0 and 2 are the same pair");
 }
 
-TEST_F(TokenizerSectionTest, RefusesIdsOutsideTheVocabulary) {
-  for (const char* key : {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id",
-                          "tokenizer.ggml.eot_token_id", "tokenizer.ggml.padding_token_id"}) {
+TEST_F(TokenizerSectionTest, RefusesIdsOutsideTheVocabularyThatTheTextNeeds) {
+  const auto with_bos = [](gguf::Writer& w) { w.AddBool("tokenizer.ggml.add_bos_token", true); };
+  for (const std::string key : {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eos_token_id"}) {
     Vocabulary v = Plain();
-    v.more = [key](gguf::Writer& w) { w.AddU32(key, 261); };
+    v.more = [&](gguf::Writer& w) {
+      w.AddU32(key, 261);
+      if (key.find("bos") != key.npos) with_bos(w);
+    };
     ExpectRefused(v, "Q2307", "261");
-    v.more = [key](gguf::Writer& w) { w.AddI32(key, -2); };
+    v.more = [&](gguf::Writer& w) {
+      w.AddI32(key, -2);
+      if (key.find("bos") != key.npos) with_bos(w);
+    };
     ExpectRefused(v, "Q2307", "-2");
   }
   Vocabulary v = Plain();
-  v.more = [](gguf::Writer& w) { w.AddBool("tokenizer.ggml.add_bos_token", true); };
+  v.more = with_bos;
   ExpectRefused(v, "Q2307", "bos_token_id");
+}
+
+// Converters write ids of padding rows, or of another vocabulary, for tokens that no text has.
+TEST_F(TokenizerSectionTest, LeavesOutOtherIdsOutsideTheVocabulary) {
+  const TokenizerSpec plain = Build(Plain()).spec;
+  for (const char* key : {"tokenizer.ggml.bos_token_id", "tokenizer.ggml.eot_token_id",
+                          "tokenizer.ggml.padding_token_id", "tokenizer.ggml.fim_pad_token_id"}) {
+    SCOPED_TRACE(key);
+    Vocabulary v = Plain();
+    v.more = [key](gguf::Writer& w) { w.AddU32(key, 261); };
+    warnings_.clear();
+    const TokenizerSpec spec = Build(v).spec;
+    EXPECT_EQ(spec.eog, plain.eog);
+    EXPECT_EQ(spec.bos, -1);
+    EXPECT_EQ(spec.eot, plain.eot);
+    EXPECT_EQ(spec.pad, -1);
+    ASSERT_EQ(warnings_.size(), 1u);
+    EXPECT_NE(warnings_[0].find(key), std::string::npos) << warnings_[0];
+    EXPECT_NE(warnings_[0].find("261"), std::string::npos) << warnings_[0];
+  }
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ TEST_F(EvaluatorTest, InputsMustFitTheArguments) {
   says({x, idsValue({1}), rows}, "argument 1 of @f is a 'tensor<2xi32>', found 1 ids");
   says({x, ids, ids}, "argument 2 of @f needs the rows of the step");
   says({x, x}, "argument 0 of @handles needs a weight of type '!hir.weight<2, f32>'", "handles");
-  says({WeightHandle{"w", WeightType::get(&context_, {2}, Format::F32), {}}, x},
+  says({WeightHandle{"w", WeightType::get(&context_, {2}, Format::F32), {Format::F32, {}}}, x},
        "argument 1 of @handles needs a state of type '!hir.state<kv, 1x2, f16>'", "handles");
 
   StepRows gap = StepRows::text(0, 2);

@@ -83,6 +83,9 @@ TEST(Routing, KeysSayHowExpertsAreWeighted) {
   model.set("expert_weights_norm", true);
   model.set("expert_weights_scale", 0.0f);
   EXPECT_EQ(Logits(model, ids), plain) << "these are the defaults, and a scale of 0 is none";
+  model.set("expert_gating_func", 0u);
+  EXPECT_EQ(Logits(model, ids), plain) << "no function of its own is that of the architecture";
+  model.set("expert_gating_func", 1u);
   model.set("expert_weights_scale", 1.0f);
   EXPECT_EQ(Logits(model, ids), plain);
   model.set("expert_weights_scale", 2.5f);
@@ -144,6 +147,10 @@ TEST(Widths, FollowFromTheDenseOneWhereTheyCoincide) {
   const Imported a = Import(stated), b = Import(bare);
   ASSERT_TRUE(b.status.ok()) << b.status;
   EXPECT_EQ(a.text(), b.text());
+  // Without a dense one the shared expert's tensors say its width.
+  TinyModel none = stated;
+  ASSERT_TRUE(none.erase("expert_shared_feed_forward_length"));
+  EXPECT_EQ(Import(none).text(), a.text()) << Import(none).status;
   // Where the tensors have another width, the key is what is missing.
   bare.set("feed_forward_length", 96u);
   ExpectRefused(bare, "Q2002", {"qwen35moe.expert_feed_forward_length", "missing"});
@@ -332,12 +339,16 @@ TEST(Shapes, EveryTensorOfExpertsIsCheckedByName) {
     });
 }
 
-TEST(Formats, RoutersAreF32) {
+TEST(Formats, RoutersAreNotQuantized) {
   for (const char* name : {"blk.0.ffn_gate_inp.weight", "blk.0.ffn_gate_inp_shexp.weight"}) {
     SCOPED_TRACE(name);
     TinyModel model = MakeTiny(Config("qwen35moe"));
+    model.find(name)->format = Format::Q8_0;
+    ExpectRefused(model, "Q2007", {name, "q8_0", "f32"});
     model.find(name)->format = Format::F16;
-    ExpectRefused(model, "Q2007", {name, "f16", "f32"});
+    const Imported imported = Import(model);
+    ASSERT_TRUE(imported.status.ok()) << imported.status;
+    EXPECT_EQ(imported.text(), Import(MakeTiny(Config("qwen35moe"))).text());
   }
 }
 
@@ -422,6 +433,36 @@ TEST(ByKeyHead, SeparateBetaAndAlphaDoNotReplaceTheMergedOne) {
   ExpectRefused(model, "Q2005", {"blk.0.ssm_ba.weight"});
 }
 
+// A key says which order the value heads have, whatever the architecture's is.
+TEST(ByKeyHead, AKeyOverridesTheArchitecture) {
+  const std::vector<int32_t> ids = SomeIds(7, 64);
+  TinyConfig config = Config("qwen35moe");
+  config.key_heads = 2;
+  config.value_heads = 6;
+  const TinyModel tiled = MakeTiny(config);
+  TinyModel stated = tiled;
+  stated.set("ssm.v_head_reordered", true);
+  const Imported as_usual = Import(stated);
+  EXPECT_EQ(as_usual.text(), Import(tiled).text());
+  EXPECT_TRUE(as_usual.warnings.empty()) << as_usual.warnings[0];
+  // The oracle reads the key, too.
+  TinyModel grouped = tiled;
+  grouped.set("ssm.v_head_reordered", false);
+  ExpectOracle(grouped);
+  EXPECT_NE(Logits(grouped, ids), Logits(tiled, ids));
+  grouped.erase_tensor("blk.1.ssm_alpha.weight");
+  ExpectRefused(grouped, "Q2005", {"blk.1.ssm_alpha.weight"});
+}
+
+TEST(Variants, NormalisedWeightsHaveTwoSpellings) {
+  TinyModel other = MakeTiny(Config("qwen35moe")), usual = other;
+  other.set("norm_top_k_prob", false);
+  usual.set("expert_weights_norm", false);
+  const Imported imported = Import(other);
+  EXPECT_TRUE(imported.warnings.empty()) << imported.warnings[0];
+  EXPECT_EQ(imported.text(), Import(usual).text());
+}
+
 TEST(Variants, KeysWithANumberForEachLayer) {
   const TinyConfig config = Config("qwen35moe");
   const TinyModel plain = MakeTiny(config);
@@ -448,7 +489,8 @@ TEST(Variants, OfAttentionLayersHoldWithExperts) {
     const std::vector<int32_t> ids = SomeIds(7, 64);
     const std::vector<double> expected = Logits(plain, ids);
     TinyModel model = plain;
-    model.set("attention.head_count_kv", std::vector<int32_t>{2, 0, 2, 2});
+    const int32_t none = arch == std::string("qwen3moe") ? 2 : 0;
+    model.set("attention.head_count_kv", std::vector<int32_t>{2, none, 2, 2});
     EXPECT_EQ(Logits(model, ids), expected);
     FuseQkv(model, 3);
     EXPECT_EQ(Logits(model, ids), expected);

@@ -30,6 +30,29 @@ TEST(Architecture, ProjectorsAndAdaptersAreRefused) {
   ExpectRefused(model, "Q2001", {"mmproj", "general.type"});
   model.set("general.type", std::string("model"));
   EXPECT_TRUE(Import(model).status.ok()) << Import(model).status;
+  // An importance matrix has no architecture at all.
+  model.keys.erase(model.keys.begin());
+  model.set("general.type", std::string("imatrix"));
+  ExpectRefused(model, "Q2001", {"imatrix", "general.type"});
+}
+
+// Who takes the block out of a file may leave its key.
+TEST(Nextn, ABlockThatIsNotThereIsDoneWithout) {
+  TinyConfig config;
+  config.nextn = 1;
+  TinyModel model = MakeTiny(config);
+  const size_t removed = std::erase_if(
+      model.tensors, [](const TinyTensor& tensor) { return tensor.name.starts_with("blk.4."); });
+  ASSERT_GT(removed, 0u);
+  const Imported imported = Import(model);
+  EXPECT_EQ(imported.text(), Import(Tiny()).text());
+  ASSERT_EQ(imported.warnings.size(), 1u);
+  EXPECT_NE(imported.warnings[0].find("no tensor of that NextN block (blk.4.*)"), std::string::npos)
+      << imported.warnings[0];
+  // With some of it, it is a file that lacks the others.
+  TinyModel some = MakeTiny(config);
+  ASSERT_TRUE(some.erase_tensor("blk.4.nextn.eh_proj.weight"));
+  ExpectRefused(some, "Q2005", {"blk.4.nextn.eh_proj.weight"});
 }
 
 class RequiredKey : public ::testing::TestWithParam<const char*> {};
@@ -121,6 +144,19 @@ TEST(KvHeads, ScalarAndPerLayerArrayAreTheSameModule) {
   ExpectRefused(array, "Q2003", {"attention.head_count_kv", "0"});
 }
 
+// Whichever key says which layers are recurrent.
+TEST(KvHeads, NoneOfAnAttentionLayerIsRefused) {
+  TinyModel model = Tiny();
+  model.set("attention.head_count_kv", std::vector<int32_t>{2, 0, 2, 0});
+  ExpectRefused(model, "Q2004", {"entry 3 of qwen35.attention.head_count_kv is 0", "block 3"});
+  model.set("attention.recurrent_layers", std::vector<bool>{false, true, true, true});
+  model.set("attention.head_count_kv", std::vector<int32_t>{0, 2, 2, 2});
+  ExpectRefused(model, "Q2004", {"entry 0 of qwen35.attention.head_count_kv is 0", "block 0"});
+  TinyModel dense = Tiny("qwen3");
+  dense.set("attention.head_count_kv", std::vector<int32_t>{2, 2, 0, 2});
+  ExpectRefused(dense, "Q2004", {"entry 2 of qwen3.attention.head_count_kv is 0", "block 2"});
+}
+
 TEST(KvHeads, WithoutTheKeyEachHeadHasItsOwn) {
   TinyConfig config;
   config.kv_heads = config.heads;
@@ -181,6 +217,63 @@ TEST(Schedule, RecurrentFlagsOverrideTheInterval) {
   EXPECT_EQ(Import(draft).text(), Import(MakeTiny(config)).text());
   draft.set("attention.recurrent_layers", std::vector<bool>{true, true, true, false, true});
   ExpectRefused(draft, "Q2003", {"attention.recurrent_layers", "block 4 is a NextN block"});
+}
+
+// Neither key of the schedule is there: the layers without heads for keys are the recurrent ones.
+TEST(Schedule, FollowsTheKvHeadsWhereNothingElseSaysIt) {
+  for (const int64_t nextn : {0, 1}) {
+    TinyConfig config;
+    config.nextn = nextn;
+    const TinyModel stated = MakeTiny(config);
+    TinyModel bare = stated;
+    ASSERT_TRUE(bare.erase("full_attention_interval"));
+    std::vector<int32_t> heads = {0, 0, 0, 2};
+    if (nextn != 0) heads.push_back(0);
+    bare.set("attention.head_count_kv", heads);
+    const Imported a = Import(stated), b = Import(bare);
+    ASSERT_TRUE(b.status.ok()) << b.status;
+    EXPECT_EQ(a.text(), b.text());
+    EXPECT_TRUE(b.warnings.empty()) << b.warnings[0];
+    bare.set("attention.head_count_kv", std::vector<int32_t>{0, 0, 2, 2});
+    ExpectRefused(bare, "Q2006", {"blk.2.attn_qkv.weight"});  // now one of attention
+  }
+}
+
+// Converters of other runtimes spell it otherwise, or several times.
+TEST(Sections, HaveThreeSpellings) {
+  const TinyModel stated = Tiny();
+  const Imported expected = Import(stated);
+  const TinyConfig config;
+  for (const char* spelling : {"mrope_sections", "rope.mrope_section"}) {
+    SCOPED_TRACE(spelling);
+    TinyModel other = stated;
+    other.set(spelling, std::vector<int32_t>{1, 1, 1});
+    other.set("rope.mrope_interleaved", true);
+    const Imported both = Import(other);
+    EXPECT_EQ(both.text(), expected.text());
+    EXPECT_TRUE(both.warnings.empty()) << both.warnings[0];
+    ASSERT_TRUE(other.erase("rope.dimension_sections"));
+    EXPECT_NE(Import(other).text(), expected.text());
+    other.set(spelling, config.sections);
+    const Imported alone = Import(other);
+    EXPECT_EQ(alone.text(), expected.text());
+    EXPECT_TRUE(alone.warnings.empty()) << alone.warnings[0];
+    other.set(spelling, std::vector<int32_t>{0, 0, 0});
+    ExpectRefused(other, "Q2003", {std::string("qwen35.") + spelling});
+  }
+}
+
+TEST(Keys, OfAnImageEncoderAreWarnedAboutOnce) {
+  TinyModel model = Tiny();
+  const Imported plain = Import(model);
+  model.set("vision.block_count", 27u);
+  model.set("vision.image_mean", std::string("0.5"));
+  model.set("image_token_id", 7u);
+  const Imported imported = Import(model);
+  EXPECT_EQ(imported.text(), plain.text());
+  ASSERT_EQ(imported.warnings.size(), 1u);
+  EXPECT_NE(imported.warnings[0].find("3 keys of an image encoder"), std::string::npos)
+      << imported.warnings[0];
 }
 
 TEST(Heads, ValueHeadsMustBeAMultipleOfKeyHeads) {
@@ -315,6 +408,9 @@ TEST(Rope, NoParameterOfYarnIsDropped) {
     ASSERT_TRUE(imported.status.ok()) << imported.status;
     EXPECT_TRUE(imported.text() != plain.text()) << key << " has no effect";
   }
+  TinyModel unset = base;
+  unset.set("rope.scaling.yarn_ext_factor", -1.0f);
+  EXPECT_TRUE(Import(unset).text() == plain.text()) << "-1 says that it is not set";
   base.set("rope.scaling.finetuned", true);
   EXPECT_TRUE(Import(base).text() == plain.text()) << "it says where the scaling comes from, not what it is";
   for (const char* type : {"none", "linear"}) {
@@ -419,6 +515,10 @@ TEST(Vocabulary, IsThatOfTheTensor) {
   for (const char* part : {"qwen35.vocab_size is 60", "token_embd.weight has 64 rows"})
     EXPECT_NE(imported.warnings[0].find(part), std::string::npos) << imported.warnings[0];
   EXPECT_EQ(imported.text(), plain) << "the key decides";
+  TinyModel words = model;
+  words.set("vocab_size", std::string("64"));
+  EXPECT_EQ(Import(words).text(), plain) << "the key decides";
+  EXPECT_EQ(Import(words).warnings.size(), 1u);
   // Neither the key's size nor the embedding's, and the key's: logits of ids that no embedding has.
   for (int64_t rows : {62, 60}) {
     TinyModel third = model;

@@ -37,6 +37,8 @@ class Oracle {
     eps_ = *file.GetFloat(key("attention.layer_norm_rms_epsilon"));
     hybrid_ = arch_ != "qwen3" && arch_ != "qwen3moe";
     by_key_head_ = arch_ == "qwen3next";
+    constexpr const char* kTiled = "ssm.v_head_reordered";
+    if (has(kTiled)) by_key_head_ = !*file.GetBool(key(kTiled));
     if (has("expert_used_count")) experts_used_ = integer("expert_used_count");
     if (!hybrid_) return;
     interval_ = integer("full_attention_interval");
@@ -221,7 +223,8 @@ class Oracle {
 
   // W_beta and W_alpha; ssm_ba has, for each key head, the betas of its value heads and then their alphas.
   std::pair<Vec, Vec> BetaAndAlpha() const {
-    if (!by_key_head_) return {weight("ssm_beta.weight"), weight("ssm_alpha.weight")};
+    if (file_.FindTensor(block_ + "ssm_ba.weight") == nullptr)
+      return {weight("ssm_beta.weight"), weight("ssm_alpha.weight")};
     const Vec both = weight("ssm_ba.weight");
     const int64_t heads = value_heads_ / key_heads_;
     Vec beta, alpha;

@@ -66,7 +66,8 @@ std::vector<uint8_t> SampleTokenizer(uint8_t one, uint8_t other) {
     ADD_FAILURE() << file.status();
     return {};
   }
-  auto section = qcc::compiler::BuildTokenizerSection(**file, 272);
+  std::vector<std::string> warnings;
+  auto section = qcc::compiler::BuildTokenizerSection(**file, 272, warnings);
   if (!section.ok() || !section->has_value()) {
     ADD_FAILURE() << "no tokenizer: " << section.status();
     return {};

@@ -108,7 +108,7 @@ TEST(EngineParts, SnapshotsHoldAllOfThem) {
   ASSERT_TRUE(other.Init({32}, nullptr).ok());
   ASSERT_TRUE(parts.Append(session, {1, 2, 3}).ok());
   std::vector<uint8_t> snapshot(session.SaveSize());
-  EXPECT_EQ(snapshot.size(), 72u + 3 * 64u);
+  EXPECT_EQ(snapshot.size(), 88u + 3 * 64u);
   ASSERT_TRUE(session.Save(snapshot.data()).ok());
   ASSERT_TRUE(other.Restore(snapshot.data(), snapshot.size()).ok());
   ASSERT_TRUE(parts.Append(other, {4}).ok());

@@ -119,7 +119,7 @@ class Device final : public qrt::Device {
   }
 
   const std::string& name() const override { return name_; }
-  const std::string& variant() const override { return name_; }
+  const std::string& variant() const override { return code; }
   uint32_t threads() const override { return workers_->threads(); }
   uint64_t code_bytes() const override { return 0; }
   uint64_t scratch_bytes() const override { return arena_.bytes; }
@@ -174,6 +174,7 @@ class Device final : public qrt::Device {
     return fail_after == 0 ? Failing() : memory_.Write(ranges);
   }
 
+  std::string code = "toy";
   std::vector<Step> steps;
   std::string violation;  // the first breach of the calling contract
   int fail_after = -1;    // steps until calls answer `failure`; negative: never

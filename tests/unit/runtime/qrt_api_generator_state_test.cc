@@ -89,6 +89,48 @@ TEST_F(QrtGeneratorState, TwoGeneratorsOfOneSessionDoNotMixTheirTexts) {
   ExpectAnswered(one.get(), prompt, "the first went on from what the second left");
 }
 
+// It was drawn with the last answer's options: others, and what moved the session meanwhile, do not change
+// it.
+TEST_F(QrtGeneratorState, WhatWasChosenToFollowStaysChosen) {
+  const Ids prompt = Prompt();
+  enum Move { kNone, kOther, kReset, kResetAndStop };
+  for (const Move move : {kNone, kOther, kReset, kResetAndStop}) {
+    SCOPED_TRACE(move);
+    for (uint64_t seed = 10; seed < 16; ++seed) {
+      const Session session = MakeSession(engine_.get());
+      const Generator generator = Over(session.get()), other_text = Over(session.get());
+      ASSERT_EQ(Generate(generator.get(), prompt, Options(6)).status, QRT_OK);
+      int32_t next = -1;
+      const Ids before = AllTokens(generator.get(), &next);
+      ASSERT_GE(next, 0);
+      if (move == kOther) {
+        ASSERT_EQ(Generate(other_text.get(), Tokens(30), Options(3)).status, QRT_OK);
+      } else if (move != kNone) {
+        ASSERT_EQ(qrt_session_reset(session.get(), nullptr), QRT_OK);
+      }
+      const Sampler other = MakeSampler(seed);
+      qrt_answer_options options = Options(4);
+      options.sampler = other.get();
+      if (move == kResetAndStop) {  // while it is fed again
+        Patience patience = {0, 0};
+        qrt_answer_options stopping = Stopping(&patience);
+        stopping.sampler = other.get();
+        const Said said = More(generator.get(), stopping);
+        EXPECT_EQ(said.answer.finish, QRT_FINISH_CANCELLED);
+        int32_t follows = -2;
+        AllTokens(generator.get(), &follows);
+        EXPECT_EQ(follows, -1) << "it does not follow what the session holds so far";
+      }
+      const Said more = More(generator.get(), options);
+      ASSERT_EQ(more.status, QRT_OK) << Say(more.error);
+      const Ids after = AllTokens(generator.get());
+      ASSERT_GT(after.size(), before.size());
+      EXPECT_EQ(Ids(after.begin(), after.begin() + static_cast<ptrdiff_t>(before.size())), before);
+      EXPECT_EQ(after[before.size()], next) << "chosen anew, seed " << seed;
+    }
+  }
+}
+
 TEST_F(QrtGeneratorState, ARefusedPromptLeavesTheSequence) {
   const Session session = MakeSession(engine_.get());
   const Generator generator = Over(session.get());

@@ -83,6 +83,30 @@ class ChatPrompt : public testing::Test {
   Tokenizer tokenizer_ = Make(*vocab_);
 };
 
+// Templates of models that see images may take contents as lists of parts alone: a string's characters are
+// no parts, and would show nothing.
+TEST_F(ChatPrompt, ATextIsAPartWhereATemplateTakesNothingElse) {
+  const ChatTemplate parts = Parse(
+      "{% for m in messages %}<{{ m.role }}>{% for c in m.content %}{% if c.type == 'text' %}{{ c.text }}"
+      "{% endif %}{% endfor %}{% endfor %}");
+  EXPECT_TRUE(parts.takes_parts());
+  EXPECT_EQ(
+      *parts.Render(std::vector<ChatMessage>{{"system", Value("s"), {}}, {"user", Value("hello"), {}}}, {}),
+      "<system>s<user>hello");
+  const ChatTemplate either = Parse(
+      "{% for m in messages %}{% if m.content is string %}[{{ m.content }}]{% else %}"
+      "{% for c in m.content %}{{ c.text }}{% endfor %}{% endif %}{% endfor %}");
+  EXPECT_FALSE(either.takes_parts());
+  EXPECT_EQ(*either.Render(std::vector<ChatMessage>{{"user", Value("hello"), {}}}, {}), "[hello]");
+  const ChatTemplate strict =
+      Parse("{% for m in messages %}{{ m.content[0].text.upper() }}{% endfor %}");  // fails on a string
+  EXPECT_FALSE(strict.takes_parts()) << "upper case is not the text";
+  EXPECT_TRUE(Parse("{{ messages[0].content[0]['text'] }}").takes_parts());
+  EXPECT_TRUE(Parse("{% if false %}x{% endif %}").leaves_out_users());
+  EXPECT_FALSE(Parse("{{ raise_exception('no') }}").leaves_out_users()) << "its errors say it";
+  EXPECT_FALSE(parts.leaves_out_users());
+}
+
 TEST_F(ChatPrompt, OrdinaryTextHasTheIdsOfTheRenderedText) {
   const ChatTemplate tiny = Parse(kTinyTemplate);
   for (const char* content :
