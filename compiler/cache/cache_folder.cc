@@ -127,7 +127,9 @@ absl::StatusOr<std::vector<CacheEntry>> CacheEntries(const std::string& cache) {
 }
 
 int RemoveArtifact(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  constexpr int kHow = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  int fd = open(path.c_str(), O_RDWR | kHow);  // over NFS, to lock a file alone takes leave to write
+  if (fd < 0 && errno != ENOENT) fd = open(path.c_str(), O_RDONLY | kHow);
   if (fd < 0) return errno;
   const bool removed = flock(fd, LOCK_EX | LOCK_NB) == 0 && unlink(path.c_str()) == 0;
   const int error = removed ? 0 : errno;

@@ -231,17 +231,14 @@ class TensorCount {
 // Sizes of what a session keeps. Absent where a number is missing or they do not fit 64 bits.
 void MeasureSession(const std::vector<int64_t>& attention_layers, ModelReport& r) {
   if (r.head_dim && !r.kv_heads.empty()) {
-    // As the importer takes an entry of 0, which a layer without attention has.
-    const int64_t most = *std::max_element(r.kv_heads.begin(), r.kv_heads.end());
     Checked bytes = 0;
     bool known = true;
     for (int64_t layer : attention_layers) {
       const bool one = r.kv_heads.size() == 1;
       known = known && (one || static_cast<uint64_t>(layer) < r.kv_heads.size());
       if (!known) break;
-      const int64_t said = r.kv_heads[one ? 0 : static_cast<size_t>(layer)];
-      const int64_t heads = said == 0 ? most : said;
-      known = heads >= 0;
+      const int64_t heads = r.kv_heads[one ? 0 : static_cast<size_t>(layer)];
+      known = heads > 0;  // 0: a layer without attention, by that key
       bytes = bytes + Checked(static_cast<uint64_t>(heads)) * static_cast<uint64_t>(*r.head_dim) * 2 * 2;
     }
     if (known && bytes.ok()) r.kv_bytes_per_token = bytes.value();

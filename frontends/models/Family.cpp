@@ -44,10 +44,13 @@ void dropAbsentNextn(const gguf::File& file, Metadata& metadata, HyperParameters
 }
 
 absl::Status missingDraft(const gguf::File& file, Metadata& metadata) {
-  return MakeError("Q2005",
-                   absl::StrCat("the file has no NextN block to draft with: ",
-                                metadata.key("nextn_predict_layers"), " is 0 or missing"),
-                   file.path(), "pass a model with a NextN block, or the file of its block alone");
+  constexpr std::string_view kKey = "nextn_predict_layers";
+  return MakeError(
+      "Q2005",
+      absl::StrCat("the file has no NextN block to draft with: ", metadata.key(kKey),
+                   metadata.optionalInt(kKey, 0) == 0 ? " is 0 or missing"
+                                                      : " counts one, but its tensors are missing"),
+      file.path(), "pass a model with a NextN block, or the file of its block alone");
 }
 
 // The rows of the embedding decide; a key that says otherwise is a conversion's slip or counts without

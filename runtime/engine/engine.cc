@@ -13,13 +13,10 @@ Status BadPrograms(std::string message) {
                 "compile the model again with this release's qcc");
 }
 
-// Never zeros.
 template <typename Parts>
 Hash128 ArithmeticOf(const Parts& parts) {
-  std::string text = "f32";
-  for (const auto& part : parts) {
-    if (!part.plan.exact) text += "|" + part.device->name() + "|" + part.device->variant();
-  }
+  std::string text;
+  for (const auto& part : parts) text += "|" + part.device->name() + "|" + part.device->variant();
   return HashOf({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
 }
 

@@ -68,7 +68,6 @@ size_t Generator::Reusable(std::span<const int32_t> prompt) const {
 }
 
 Status Generator::Begin(std::span<const int32_t> prompt, bool chooses, size_t* shared) {
-  held_.reserve(prompt.size());  // what the session has taken is noted without fail
   const Reuse here = Within(chooses ? BeforeLast(prompt) : prompt);
   PrefixStore* const store = session_.engine().prefixes();
   PrefixStore::Found found;
@@ -85,9 +84,9 @@ Status Generator::Begin(std::span<const int32_t> prompt, bool chooses, size_t* s
     held_.clear();
     QRT_RETURN_IF_ERROR(session_.Reset());
   } else {
-    QRT_RETURN_IF_ERROR(here.by_rewind ? session_.Rewind(held_.size() - here.tokens)
-                                       : session_.RewindTo(*checkpoint_));
+    const size_t back = held_.size() - here.tokens;
     held_.resize(here.tokens);
+    QRT_RETURN_IF_ERROR(here.by_rewind ? session_.Rewind(back) : session_.RewindTo(*checkpoint_));
   }
   moves_ = session_.moves();
   return Status();
@@ -140,6 +139,14 @@ Status Generator::FeedAll(std::span<const int32_t> prompt, size_t keep, const An
   }
   size_t shared = 0;
   const Clock reusing;
+  held_.reserve(prompt.size());  // what the session has taken is noted without fail
+  std::vector<int32_t> unfed(prompt.begin(), prompt.end());
+  // However it ends, what was not fed is still to be.
+  const AtEnd note_rest([&] {
+    unfed.erase(unfed.begin(), unfed.begin() + static_cast<ptrdiff_t>(held_.size()));
+    rest_ = std::move(unfed);
+    rest_keep_ = keep;
+  });
   QRT_RETURN_IF_ERROR(Begin(prompt, next != nullptr, &shared));
   answer->reuse_seconds = reusing.Seconds();
   answer->reused_tokens = held_.size();
@@ -164,10 +171,7 @@ Status Generator::FeedAll(std::span<const int32_t> prompt, size_t keep, const An
     if (stop == shared || stop == last) QRT_RETURN_IF_ERROR(store->Keep(session_, held_, &kept));
   }
   if (!*stopped) QRT_RETURN_IF_ERROR(FeedTo(prompt, prompt.size(), request, next, stopped));
-  if (!*stopped) return Status();
-  answer->finish = Finish::kCancelled;
-  rest_.assign(prompt.begin() + static_cast<ptrdiff_t>(held_.size()), prompt.end());
-  rest_keep_ = keep;
+  if (*stopped) answer->finish = Finish::kCancelled;
   return Status();
 }
 
@@ -214,11 +218,12 @@ Status Generator::Continue(const AnswerRequest& request, Answer* answer) {
   tokens.insert(tokens.end(), rest_.begin(), rest_.end());
   if (!next_) return FeedAndDecode(tokens, keep, CutOf(tokens, true), request, answer);
   *answer = Answer();
-  const int32_t chosen = *next_;
   bool stopped = false;
-  QRT_RETURN_IF_ERROR(FeedAll(tokens, keep, request, nullptr, answer, &stopped));
-  next_ = chosen;
-  return stopped ? Status() : Decode(chosen, CutOf(tokens, true), request, answer);
+  {
+    const AtEnd stays([this, chosen = *next_] { next_ = chosen; });
+    QRT_RETURN_IF_ERROR(FeedAll(tokens, keep, request, nullptr, answer, &stopped));
+  }
+  return stopped ? Status() : Decode(*next_, CutOf(tokens, true), request, answer);
 }
 
 void Generator::Prepare(std::span<const int32_t> tokens, Sampler& sampler) {

@@ -101,7 +101,7 @@ class Generator {
   // prefixes begin with.
   Status Begin(std::span<const int32_t> prompt, bool chooses, size_t* shared);
   // Feeds the rest of it, with stops where something is kept; with `next`, chooses the token behind it.
-  // *stopped: that was asked for first; held_ tells how far it got.
+  // *stopped: that was asked for first; held_ tells how far it got, rest_ what is left, also where it fails.
   Status FeedAll(std::span<const int32_t> prompt, size_t keep, const AnswerRequest& request, int32_t* next,
                  Answer* answer, bool* stopped);
   Status FeedTo(std::span<const int32_t> prompt, size_t end, const AnswerRequest& request, int32_t* next,
@@ -128,7 +128,7 @@ class Generator {
   std::vector<int32_t> held_;             // tokens in the session
   std::optional<int32_t> unfed_;          // follows them, not in the session
   std::optional<int32_t> next_;           // chosen to follow (rest_, too), in no text and not in the session
-  std::vector<int32_t> rest_;             // of a prompt in which it was stopped
+  std::vector<int32_t> rest_;             // of a prompt in which it was stopped, or failed
   size_t rest_keep_ = 0;                  // and its `keep`
   std::optional<Checkpoint> checkpoint_;  // none was asked for
 };

@@ -31,7 +31,6 @@ int32_t IntegerBits(const StateInfo& state, uint64_t at) {
 Result<ModelPlan> PlanOf(const Manifest& manifest, const Hash128& identity) {
   ModelPlan plan;
   plan.identity = identity;
-  plan.exact = manifest.numerics == Numerics::kF32;
   plan.vocab_size = manifest.model.vocab_size;
   plan.draft_tokens = manifest.draft_tokens;
   plan.logits_stride = manifest.model.logits_stride;

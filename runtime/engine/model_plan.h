@@ -46,7 +46,6 @@ struct TracedLayer {
 // All of a model, or the part of it that one of several devices runs.
 struct ModelPlan {
   Hash128 identity = {};  // of the artifact; snapshots are bound to it
-  bool exact = true;      // in f32: not rounded otherwise by other devices and code
   uint32_t vocab_size = 0;
   std::vector<uint32_t> draft_tokens;  // Manifest::draft_tokens
   uint32_t logits_stride = 0;          // floats between two rows of logits, >= vocab_size

@@ -106,11 +106,15 @@ uint64_t FileBytes(size_t tokens, uint64_t snapshot) {
   return sizeof(PrefixHead) + tokens * sizeof(int32_t) + snapshot;
 }
 
+bool SharedByDevices(const Model& model) {
+  return model.info.numerics == std::string_view("f32");
+}
+
 qrt::Hash128 BindingOf(const Model& model) {
   std::string text(reinterpret_cast<const char*>(model.info.identity), sizeof model.info.identity);
   text += "|" + std::to_string(model.info.state_bytes) + "|" + std::to_string(model.info.kv_bytes_per_token);
   qrt_engine_info engine;
-  if (model.info.numerics != std::string_view("f32") && DescribeEngine(model, &engine).ok()) {
+  if (!SharedByDevices(model) && DescribeEngine(model, &engine).ok()) {
     text += "|" + std::string(engine.device) + "|" + engine.cpu;
   }
   return qrt::HashOf({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
@@ -237,7 +241,8 @@ Outcome PromptCache::Restore(qrt_session* session, std::span<const int32_t> prom
 
 Outcome PromptCache::Add(qrt_session* session, std::span<const int32_t> tokens) {
   if (!usable_) return Outcome();
-  if (qrt_session_foreign(session) != 0) {
+  // In f32 devices share the folder, so that what one made may be what another goes on from.
+  if (qrt_session_foreign(session) != 0 && !SharedByDevices(model_)) {
     Say("a prefix of " + std::to_string(tokens.size()) +
         " tokens is not kept: another device or code variant made some of it");
     return Outcome();
@@ -282,8 +287,8 @@ void PromptCache::MakeRoomFor(uint64_t bytes, const std::string& replaced) const
     const std::string path = folder_ + "/" + name;
     struct stat found;
     if (IsTemporaryName(name)) {
-      // Whoever writes it holds its lock, as long as it lives.
-      const Descriptor file(OpenToRead(path));
+      // Whoever writes it holds its lock, as long as it lives. Over NFS a lock takes leave to write.
+      const Descriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
       if (OpenOwn(file, &found) && flock(file.get(), LOCK_EX | LOCK_NB) == 0) unlink(path.c_str());
       return;
     }

@@ -1,5 +1,7 @@
 #include "runtime/text/chat_template.h"
 
+#include <algorithm>
+
 #include "runtime/text/template_ast.h"
 #include "runtime/text/template_interpreter.h"
 #include "runtime/text/template_parser.h"
@@ -27,22 +29,34 @@ Result<ChatTemplate> ChatTemplate::Parse(std::string_view source) {
     return TemplateStatus(7001, error, "use the model without its template, or with another one");
   }
   ChatTemplate made(std::move(ast));
-  const std::optional<bool> as_text = made.ShowsUser();
-  if (as_text == true) return made;
-  made.takes_parts_ = true;
-  const std::optional<bool> as_part = made.ShowsUser();
-  made.takes_parts_ = as_part == true;
-  made.leaves_out_users_ = as_text == false && as_part != true;
+  for (const char* role : {"user", "system", "assistant", "tool"}) {
+    const std::optional<bool> as_text = made.Shows(role);
+    if (as_text == true) continue;
+    made.in_parts_.emplace_back(role);
+    const std::optional<bool> as_part = made.Shows(role);
+    if (as_part != true) made.in_parts_.pop_back();
+    if (role == std::string_view("user")) made.leaves_out_users_ = as_text == false && as_part != true;
+  }
   return made;
 }
 
-std::optional<bool> ChatTemplate::ShowsUser() const {
+bool ChatTemplate::takes_parts(std::string_view role) const {
+  return std::find(in_parts_.begin(), in_parts_.end(), role) != in_parts_.end();
+}
+
+std::optional<bool> ChatTemplate::Shows(std::string_view role) const {
   constexpr std::string_view kText = "f71b0c";  // of letters and digits: however it is quoted, it stays so
-  const ChatMessage message = {"user", Value(std::string(kText)), {}};
+  std::vector<ChatMessage> messages;
+  if (role != "user" && role != "system") messages.push_back({"user", Value(std::string("u")), {}});
+  if (role == "tool") messages.push_back({"assistant", Value(std::string("a")), {}});
+  messages.push_back({std::string(role), Value(std::string(kText)), {}});
+  if (role == "system") messages.push_back({"user", Value(std::string("u")), {}});
   ChatOptions options;
+  options.variables = {{"bos_token", Value(std::string())}, {"eos_token", Value(std::string())}};
+  options.now = 0;
   options.limits.steps = 200'000;  // templates of models take some hundreds
   options.limits.total_bytes = 64 << 20;
-  const Result<std::string> text = Render({&message, 1}, options);
+  const Result<std::string> text = Render(messages, options);
   if (!text.ok()) return std::nullopt;
   return text->find(kText) != std::string::npos;
 }
@@ -55,8 +69,8 @@ Result<std::string> ChatTemplate::Render(std::span<const ChatMessage> messages,
     std::vector<Value::Entry> fields;
     fields.emplace_back("role", Value(message.role));
     if (!message.content.is_undefined()) {
-      fields.emplace_back("content", takes_parts_ && message.content.is_string() ? TextPart(message.content)
-                                                                                 : message.content);
+      const bool part = message.content.is_string() && takes_parts(message.role);
+      fields.emplace_back("content", part ? TextPart(message.content) : message.content);
     }
     fields.insert(fields.end(), message.extra.begin(), message.extra.end());
     turns.push_back(Value::MakeMap(std::move(fields)));

@@ -87,18 +87,20 @@ class ChatTemplate {
   Result<std::string> RenderWith(const std::vector<Value::Entry>& variables, const RenderLimits& limits,
                                  std::optional<int64_t> now = std::nullopt) const;
 
-  // What a user's message shows, found when the template was parsed: whether it takes contents as lists of
-  // parts alone, [{"type": "text", "text": ...}], and whether it leaves the text out either way.
-  bool takes_parts() const { return takes_parts_; }
+  // Found when the template was parsed: whether it shows the text of a message of `role` only where its
+  // content is a list of parts, [{"type": "text", "text": ...}], and whether it leaves out a user's either
+  // way.
+  bool takes_parts(std::string_view role) const;
   bool leaves_out_users() const { return leaves_out_users_; }
 
  private:
   explicit ChatTemplate(std::shared_ptr<const TemplateAst> ast) : ast_(std::move(ast)) {}
-  // Whether a conversation of one message of a user shows its text; nothing where it cannot be rendered.
-  std::optional<bool> ShowsUser() const;
+  // Whether a conversation shows the text of its message of `role`; nothing where it cannot be rendered.
+  std::optional<bool> Shows(std::string_view role) const;
 
   std::shared_ptr<const TemplateAst> ast_;
-  bool takes_parts_ = false, leaves_out_users_ = false;
+  std::vector<std::string> in_parts_;  // roles
+  bool leaves_out_users_ = false;
 };
 
 }  // namespace qrt::text

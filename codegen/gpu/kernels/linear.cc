@@ -117,8 +117,9 @@ int LinearSpec::parts() const {
 
 int LinearSpec::split_threads(const Profile& profile, int tile_rows) const {
   const int all = kLinearLanes * parts();
-  const bool room =
-      all <= profile.max_workgroup && 4 * groups_per_unit() * tile_rows * all <= profile.max_shared;
+  const int words = groups_per_unit() * tile_rows * all + (unit_keys ? kLinearLanes * tile_rows : 0) +
+                    LinearArgs::SharedWords(*this);
+  const bool room = all <= profile.max_workgroup && 4 * words <= profile.max_shared;
   return all > kLinearThreads && room ? all : kLinearThreads;
 }
 

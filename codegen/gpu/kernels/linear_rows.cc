@@ -108,12 +108,16 @@ void LinearArgs::FindExpert(int tile_rows) {
   const Val tile = b_.BlockY(), active = Word(groups_, b_.I32(0));
   b_.If(LtS(b_.Thread(), b_.I32(kFoundWords)), [&] { b_.StoreShared(found, b_.Thread(), b_.I32(0)); });
   b_.Barrier();
-  b_.For(b_.Thread(), active, b_.I32(kLinearThreads), [&](Val i) {
-    const Val begin = Word(groups_, i + (1 + spec_.experts)), end = Word(groups_, i + (2 + spec_.experts));
-    const Val first = DivU(begin, tile_rows) + i, last = DivU(end, tile_rows) + i;
-    b_.If(And(b_.Compare(Builder::Cmp::kLeS, first, tile), b_.Compare(Builder::Cmp::kLeS, tile, last)), [&] {
-      const Val values[] = {Word(groups_, i + 1), begin, end - begin, (tile - first) * tile_rows};
-      for (int n = 0; n < kFoundWords; ++n) b_.StoreShared(found, b_.I32(n), values[n]);
+  // Of a workgroup with more threads, kLinearThreads look: one finds it.
+  b_.If(LtS(b_.Thread(), b_.I32(kLinearThreads)), [&] {
+    b_.For(b_.Thread(), active, b_.I32(kLinearThreads), [&](Val i) {
+      const Val begin = Word(groups_, i + (1 + spec_.experts)), end = Word(groups_, i + (2 + spec_.experts));
+      const Val first = DivU(begin, tile_rows) + i, last = DivU(end, tile_rows) + i;
+      b_.If(And(b_.Compare(Builder::Cmp::kLeS, first, tile), b_.Compare(Builder::Cmp::kLeS, tile, last)),
+            [&] {
+              const Val values[] = {Word(groups_, i + 1), begin, end - begin, (tile - first) * tile_rows};
+              for (int n = 0; n < kFoundWords; ++n) b_.StoreShared(found, b_.I32(n), values[n]);
+            });
     });
   });
   b_.Barrier();

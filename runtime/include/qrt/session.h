@@ -176,8 +176,9 @@ typedef struct qrt_append_options {
  * ...), CANCELLED (position tells how many tokens were taken; the session can go on from there), INTERNAL
  * (the injected thread pool refused: as CANCELLED, or where an earlier part of the model had run as what
  * follows), DEVICE_LOST, DEVICE_FAILED, OUT_OF_MEMORY (of a GPU): the session takes no more tokens until it
- * is reset or restored. With a sampler also NUMERIC_FAULT (Q5325; until 1.2 INVALID_ARGUMENT): the logits to
- * choose from are damaged; all tokens were taken. */
+ * is reset or restored, or, where all layers had run and only logits failed, has taken these. With a sampler
+ * also NUMERIC_FAULT (Q5325; until 1.2 INVALID_ARGUMENT): the logits to choose from are damaged; all tokens
+ * were taken. */
 QRT_API qrt_status qrt_session_append(qrt_session* session, const int32_t* tokens, size_t count,
                                       const qrt_append_options* options, qrt_error* error);
 
@@ -261,8 +262,8 @@ QRT_API qrt_status qrt_session_restore(qrt_session* session, const void* buffer,
                                        qrt_error* error);
 
 /* Since 1.3: 1 where some of the sequence was restored from a snapshot of another device or code variant,
- * which rounds otherwise (int8): it goes on, but is not, to the bit, what this engine makes of its tokens.
- * Until the session is reset or begins another sequence. 0 for NULL. */
+ * which rounds otherwise (in f32 the last bits): it goes on, but is not, to the bit, what this engine makes
+ * of its tokens. Until the session is reset or begins another sequence. 0 for NULL. */
 QRT_API int32_t qrt_session_foreign(const qrt_session* session);
 
 /* What the last token's row looked like behind one layer: a place to begin where an answer is nonsense. */

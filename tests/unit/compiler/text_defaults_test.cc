@@ -129,6 +129,8 @@ TEST_F(TextDefaults, SamplingThatIsNotFollowedIsSaid) {
   ExpectSaid("general.sampling.mirostat");
   ASSERT_TRUE(Sampling([](gguf::Writer& w) { w.AddString("general.sampling.sequence", "kt"); }).ok());
   ExpectSaid("general.sampling.sequence");
+  ASSERT_TRUE(Sampling([](gguf::Writer& w) { w.AddF32("general.sampling.of_tomorrow", 1); }).ok());
+  ExpectSaid("general.sampling.of_tomorrow is not followed: qcc knows no setting of this name");
   ASSERT_TRUE(Sampling([](gguf::Writer& w) {
                 w.AddI32("general.sampling.mirostat", 0);
                 w.AddF32("general.sampling.mirostat_eta", 0.1f);

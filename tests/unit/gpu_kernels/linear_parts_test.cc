@@ -39,6 +39,24 @@ TEST(LinearParts, AreEvenAndNotShort) {
   EXPECT_EQ(pair.split_threads(vulkan, 8), 128) << "sums of 8 rows by two matrices do not fit";
 }
 
+// What tells a workgroup its expert lies beside the sums, which may fill the memory by themselves: 30b-a3b
+// (2048 columns, 8 rows of an expert together) did not compile for sg8-dot.
+TEST(LinearParts, SumsOfExpertsLeaveRoomForWhoseTheyAre) {
+  for (const auto& [name, k] : {std::pair("sg8-dot", 2048), std::pair("sg32-dot", 4096)}) {
+    SCOPED_TRACE(name);
+    const Profile& profile = FindProfile(name)->profile;
+    LinearSpec spec = {.format = Format::Q4_K, .int8 = true, .k = k, .epilogue = Epilogue::Swiglu};
+    const int all = kLinearLanes * spec.parts();
+    ASSERT_EQ(4 * 2 * 8 * all, profile.max_shared) << "the case is another one now";
+    EXPECT_EQ(spec.split_threads(profile, 8), all);
+    spec.rows_of = RowsOf::kExpert;
+    spec.experts = 128;
+    spec.top_k = 8;
+    EXPECT_EQ(spec.split_threads(profile, 8), kLinearThreads);
+    EXPECT_EQ(spec.split_rounds(profile, 8), all / kLinearThreads);
+  }
+}
+
 struct Case {
   Format format;
   bool int8;

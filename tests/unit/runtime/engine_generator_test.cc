@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <new>
 #include <string>
@@ -128,6 +129,37 @@ TEST_F(GeneratorErrors, WithoutMemoryWhatWasMadeStaysUsable) {
       ASSERT_EQ(generator.Tokens(), truth_);
     }
   }
+}
+
+// A sequence that something else moved is fed again, and a step of that fails: none of it is forgotten, nor
+// the token that was chosen to follow.
+TEST_F(GeneratorErrors, WhatIsToBeFedAgainStays) {
+  Know(60);
+  static int left;  // steps until one fails
+  int failed = 0;
+  for (int n = 0; n < 10; ++n) {
+    SCOPED_TRACE(n);
+    DraftingToy toy;
+    toy.device->most_rows = 8;
+    const auto session = Make(toy, false);
+    Generator generator(*session, tokenizer_, nullptr);
+    Answer answer;
+    ASSERT_TRUE(generator.Run(prompt_, 0, Most(20), &answer).ok());
+    const size_t said = generator.Tokens().size();
+    ASSERT_TRUE(session->Reset().ok());
+    left = n;
+    toy.device->fails = [](const qrt::ProgramFacts&) { return left-- == 0; };
+    if (!generator.Continue(Most(1), &answer).ok()) ++failed;
+    toy.device->fails = nullptr;
+    ASSERT_LT(generator.Tokens().size(), truth_.size());
+    if (session->damaged()) {
+      ASSERT_TRUE(session->Reset().ok());
+    }
+    const size_t now = std::max(said, generator.Tokens().size());
+    ASSERT_TRUE(generator.Continue(Most(truth_.size() - now), &answer).ok());
+    EXPECT_EQ(generator.Tokens(), truth_);
+  }
+  EXPECT_GE(failed, 3) << "few steps, and what is tested does not happen";
 }
 
 }  // namespace

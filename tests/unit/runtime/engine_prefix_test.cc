@@ -55,12 +55,11 @@ PrefixStore::Found Begun(Toy& toy, const std::vector<int32_t>& tokens, uint64_t 
   return found;
 }
 
-Toy WithCode(const char* code, bool exact) {
+Toy WithCode(const char* code) {
   Toy toy;
   auto device = std::make_unique<toy::Device>(toy::Ladder(), qrt::ThreadPool::Create(1, 64));
   device->code = code;
   qrt::ModelPlan plan = toy::Plan(toy::Ladder());
-  plan.exact = exact;
   toy.device = device.get();
   toy.status = qrt::Engine::Create(std::move(plan), std::move(device), nullptr, &toy.engine);
   toy.engine->KeepPrefixes(1 << 20, nullptr);
@@ -73,39 +72,37 @@ std::vector<uint8_t> Saved(const qrt::Session& session) {
   return bytes;
 }
 
-// In int8 other code rounds otherwise, and a prefix promises the bits of a cold start.
+// Other code rounds otherwise, and a prefix promises the bits of a cold start.
 TEST(EnginePrefix, WhatOtherCodeComputedIsNotKept) {
   const std::vector<int32_t> tokens = Tokens(40);
-  for (const bool exact : {false, true}) {
-    SCOPED_TRACE(exact ? "f32" : "int8");
-    Toy here = WithCode("here", exact), there = WithCode("there", exact);
-    ToySession source(there), session(here), copy(here), back(there);
-    ASSERT_TRUE(Append(source.session, First(tokens, 20)).ok());
-    EXPECT_FALSE(source.session.foreign());
-    const std::vector<uint8_t> bytes = Saved(source.session);
-    ASSERT_TRUE(session.session.Restore(bytes.data(), bytes.size()).ok());
-    EXPECT_EQ(session.session.foreign(), !exact);
-    ASSERT_TRUE(Append(session.session, Behind(First(tokens, 32), 20)).ok());
-    uint64_t kept = 0;
-    ASSERT_TRUE(here.engine->prefixes()->Keep(session.session, First(tokens, 32), &kept).ok());
-    EXPECT_EQ(kept, exact ? 32u : 0u);
-    // So is its copy, and its own snapshot on either.
-    ASSERT_TRUE(copy.session.CopyOf(session.session, nullptr).ok());
-    EXPECT_EQ(copy.session.foreign(), !exact);
-    const std::vector<uint8_t> mixed = Saved(session.session);
-    for (ToySession* to : {&back, &copy}) {
-      ASSERT_TRUE(to->session.Restore(mixed.data(), mixed.size()).ok());
-      EXPECT_EQ(to->session.foreign(), !exact);
-    }
-    // Until it is another sequence.
-    ASSERT_TRUE(session.session.Reset().ok());
-    EXPECT_FALSE(session.session.foreign());
-    EXPECT_EQ(Kept(here, tokens, 32), 32u);
-    PrefixStore::Found found;
-    ASSERT_TRUE(here.engine->prefixes()->Begin(copy.session, tokens, &found).ok());
-    EXPECT_EQ(found.reused, 32u);
-    EXPECT_FALSE(copy.session.foreign());
+  Toy here = WithCode("here"), there = WithCode("there");
+  ToySession source(there), session(here), copy(here), back(there);
+  ASSERT_TRUE(Append(source.session, First(tokens, 20)).ok());
+  const std::vector<uint8_t> bytes = Saved(source.session);
+  ASSERT_TRUE(back.session.Restore(bytes.data(), bytes.size()).ok());
+  EXPECT_FALSE(back.session.foreign()) << "its own snapshot";
+  ASSERT_TRUE(session.session.Restore(bytes.data(), bytes.size()).ok());
+  EXPECT_TRUE(session.session.foreign());
+  ASSERT_TRUE(Append(session.session, Behind(First(tokens, 32), 20)).ok());
+  uint64_t kept = 1;
+  ASSERT_TRUE(here.engine->prefixes()->Keep(session.session, First(tokens, 32), &kept).ok());
+  EXPECT_EQ(kept, 0u);
+  // So is its copy, and its own snapshot on either.
+  ASSERT_TRUE(copy.session.CopyOf(session.session, nullptr).ok());
+  EXPECT_TRUE(copy.session.foreign());
+  const std::vector<uint8_t> mixed = Saved(session.session);
+  for (ToySession* to : {&back, &copy}) {
+    ASSERT_TRUE(to->session.Restore(mixed.data(), mixed.size()).ok());
+    EXPECT_TRUE(to->session.foreign());
   }
+  // Until it is another sequence.
+  ASSERT_TRUE(session.session.Reset().ok());
+  EXPECT_FALSE(session.session.foreign());
+  EXPECT_EQ(Kept(here, tokens, 32), 32u);
+  PrefixStore::Found found;
+  ASSERT_TRUE(here.engine->prefixes()->Begin(copy.session, tokens, &found).ok());
+  EXPECT_EQ(found.reused, 32u);
+  EXPECT_FALSE(copy.session.foreign());
 }
 
 TEST(EnginePrefix, APromptBeginsWithTheLongestPrefixThatWasKept) {

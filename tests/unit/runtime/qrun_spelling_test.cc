@@ -52,6 +52,18 @@ TEST_F(QrunSpelling, AModelIsRunAsOneCodeVariant) {
   ExpectError(Run({model, "-p", "x", "--cpu=v3,base"}), 2, "--cpu is \"v3,base\", expected one code variant");
 }
 
+// Which of both is wrong depends on what was asked for.
+TEST_F(QrunSpelling, ALengthOfGuessesNeedsWhoGuesses) {
+  const std::string what = "--draft-len is given, but nothing drafts";
+  const auto off = Run({model(), "-p", "x", "--draft", "off", "--draft-len", "3"});
+  ExpectError(off, 2, what);
+  ExpectError(off, 2, "--draft off");
+  ExpectError(off, 2, "leave one of them out");
+  const auto none = Run({model(), "-p", "x", "--draft-len", "3"});
+  ExpectError(none, 2, what);
+  ExpectError(none, 2, "give --draft lookup");
+}
+
 TEST_F(QrunSpelling, WhatHasANameIsNotEmpty) {
   for (const char* option : {"--device", "--cpu", "--draft", "--prompt-cache"}) {
     ExpectError(Run({model(), "-p", "a", option, ""}), 2, std::string(option) + " is \"\", expected ");

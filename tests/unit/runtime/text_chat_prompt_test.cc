@@ -89,19 +89,30 @@ TEST_F(ChatPrompt, ATextIsAPartWhereATemplateTakesNothingElse) {
   const ChatTemplate parts = Parse(
       "{% for m in messages %}<{{ m.role }}>{% for c in m.content %}{% if c.type == 'text' %}{{ c.text }}"
       "{% endif %}{% endfor %}{% endfor %}");
-  EXPECT_TRUE(parts.takes_parts());
+  EXPECT_TRUE(parts.takes_parts("user") && parts.takes_parts("system"));
   EXPECT_EQ(
       *parts.Render(std::vector<ChatMessage>{{"system", Value("s"), {}}, {"user", Value("hello"), {}}}, {}),
       "<system>s<user>hello");
   const ChatTemplate either = Parse(
       "{% for m in messages %}{% if m.content is string %}[{{ m.content }}]{% else %}"
       "{% for c in m.content %}{{ c.text }}{% endfor %}{% endif %}{% endfor %}");
-  EXPECT_FALSE(either.takes_parts());
+  EXPECT_FALSE(either.takes_parts("user"));
   EXPECT_EQ(*either.Render(std::vector<ChatMessage>{{"user", Value("hello"), {}}}, {}), "[hello]");
   const ChatTemplate strict =
       Parse("{% for m in messages %}{{ m.content[0].text.upper() }}{% endfor %}");  // fails on a string
-  EXPECT_FALSE(strict.takes_parts()) << "upper case is not the text";
-  EXPECT_TRUE(Parse("{{ messages[0].content[0]['text'] }}").takes_parts());
+  EXPECT_FALSE(strict.takes_parts("user")) << "upper case is not the text";
+  EXPECT_TRUE(Parse("{{ messages[0].content[0]['text'] }}").takes_parts("user"));
+  // By role, and with the variables that templates add to texts.
+  const ChatTemplate of_users = Parse(
+      "{% for m in messages %}{% if m.role == 'user' %}{{ bos_token + m.content[0].text }}{% else %}"
+      "<{{ m.content }}>{% endif %}{% endfor %}");
+  EXPECT_TRUE(of_users.takes_parts("user"));
+  EXPECT_FALSE(of_users.takes_parts("assistant") || of_users.takes_parts("system"));
+  ChatOptions options;
+  options.variables = {{"bos_token", Value("^")}};
+  EXPECT_EQ(*of_users.Render(
+                std::vector<ChatMessage>{{"user", Value("q"), {}}, {"assistant", Value("a"), {}}}, options),
+            "^q<a>");
   EXPECT_TRUE(Parse("{% if false %}x{% endif %}").leaves_out_users());
   EXPECT_FALSE(Parse("{{ raise_exception('no') }}").leaves_out_users()) << "its errors say it";
   EXPECT_FALSE(parts.leaves_out_users());
