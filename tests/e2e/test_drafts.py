@@ -113,6 +113,7 @@ def joined(h, both):
     told = h.tool("qcc", "diff", artifact, h.compile(kept, "kept.qbin", f"--mtp={block}", *OPTIONS)).stdout.decode()
     h.expect("--mtp: beside a model that has only the key left of its block", "0 sections" in told and "0 weights" in told, told)
     out = h.path("x.qbin")
+    refused(h, "--draft of a model that has only the key left of its block", "Q2005", ["counts one, but its tensors are missing"], "qcc", "compile", kept, "-o", out, "--draft")
     other = os.path.join(GOLDEN, "t35-mtp-F32.gguf")
     words = gguf_edit.strings(block, "tokenizer.ggml.tokens")
     renamed = gguf_edit.with_metadata(block, h.path("words.gguf"), {"tokenizer.ggml.tokens": gguf_edit.string_array_value(words[:300] + ["another"] + words[301:])})
