@@ -17,9 +17,9 @@ namespace qcc::compiler {
 // that it is cut.
 std::string ReadModelName(const gguf::File& file, std::vector<std::string>& warnings);
 
-// `tokenizer.chat_template`, if there is one. Errors: Q2301 (not a string, not UTF-8, over 1 MiB). `warnings`
-// says of one that the runtime cannot parse that chats will be refused, and which templates under other names
-// are left out.
+// `tokenizer.chat_template`, if there is one. Errors: Q2301 (over 1 MiB), and of what is no string.
+// `warnings` says of one that the runtime cannot parse that chats will be refused, and which templates under
+// other names are left out.
 absl::StatusOr<std::optional<std::string>> ReadChatTemplate(const gguf::File& file,
                                                             std::vector<std::string>& warnings);
 

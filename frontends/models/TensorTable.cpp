@@ -35,7 +35,7 @@ std::string whereOf(const gguf::File& file, const gguf::Tensor& tensor) {
 
 Linear piecesOf(const Linear& whole, RowPieces pieces, std::vector<int64_t> shape) {
   if (whole.weight.tensor == nullptr) return {};
-  return {{whole.weight.tensor, std::move(shape), std::move(pieces)}, whole.scale};
+  return {{whole.weight.tensor, std::move(shape), std::move(pieces), whole.weight.widened}, whole.scale};
 }
 
 void TensorTable::fail(absl::Status status) {
