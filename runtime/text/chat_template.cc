@@ -54,8 +54,11 @@ std::optional<bool> ChatTemplate::Shows(std::string_view role) const {
   ChatOptions options;
   options.variables = {{"bos_token", Value(std::string())}, {"eos_token", Value(std::string())}};
   options.now = 0;
-  options.limits.steps = 200'000;  // templates of models take some hundreds
-  options.limits.total_bytes = 64 << 20;
+  // Templates of models take some hundreds of steps and some kilobytes; a hostile one is run up to eight
+  // times (twice a role), and at the limits of a render each of them could take seconds.
+  options.limits.steps = 200'000;
+  options.limits.output_bytes = options.limits.string_bytes = 1 << 20;
+  options.limits.total_bytes = 4 << 20;
   const Result<std::string> text = Render(messages, options);
   if (!text.ok()) return std::nullopt;
   return text->find(kText) != std::string::npos;

@@ -84,7 +84,7 @@ class Bundle:
 
     def mapped_in_place(self):
         """The artifact is used where it lies in the file: nothing of its size is read into memory."""
-        largest, deadline = 0, time.monotonic() + 30
+        largest, deadline = 0, time.monotonic() + 300
         with subprocess.Popen([self.app, "--greedy"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as p:
             while largest < os.path.getsize(self.model) and time.monotonic() < deadline and p.poll() is None:
                 with open(f"/proc/{p.pid}/maps", encoding="utf-8") as maps:

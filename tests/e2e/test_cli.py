@@ -426,7 +426,7 @@ def interrupt(h, model):
         process = start(h, model, *WILD, "-p", "My", "--seed", "1", "--timing=json", preexec_fn=prepare)
         first = os.read(process.stdout.fileno(), 1 << 16)
         process.send_signal(number)
-        rest, err = process.communicate(timeout=60)
+        rest, err = process.communicate(timeout=300)
         text = (first + rest).decode()
         assert text, "no text"
         return process.returncode, json.loads(err.decode())["reason"]
@@ -463,7 +463,7 @@ def interrupt(h, model):
                 time.sleep(1)  # until it waits for its reader
                 process.send_signal(number)
                 try:
-                    err = process.communicate(timeout=20)[1]
+                    err = process.communicate(timeout=300)[1]
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.communicate()
@@ -493,7 +493,7 @@ class Screen:
         os.write(self.terminal, text)
 
     def until(self, done, what):
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + 300
         while not done():
             assert time.monotonic() < limit, f"waited for {what}: stdout {self.out!r}, stderr {self.err!r}"
             ready, _, _ = select.select([self.process.stdout, self.process.stderr], [], [], 0.2)
@@ -567,7 +567,7 @@ def suspended(h, model):
 
     def until(text):
         nonlocal seen
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + 300
         while text not in seen:
             assert time.monotonic() < limit, f"waited for {text}: {seen!r}"
             if select.select([terminal], [], [], 0.2)[0]:
@@ -618,7 +618,7 @@ def keys(h, model):
     def until_asked():
         nonlocal seen, asked
         asked += 1
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + 300
         while seen.count(b"\x1b[?2004h> ") < asked:
             assert time.monotonic() < limit, f"waited for prompt {asked}: {seen!r}"
             if select.select([terminal], [], [], 0.2)[0]:
@@ -636,7 +636,7 @@ def keys(h, model):
             os.write(terminal, typed + b"\r")
         until_asked()
         os.write(terminal, b"\x04")
-        limit = time.monotonic() + 60
+        limit = time.monotonic() + 300
         while os.waitpid(pid, os.WNOHANG)[0] == 0:
             assert time.monotonic() < limit, "Ctrl-D does not end it"
             time.sleep(0.05)

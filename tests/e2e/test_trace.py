@@ -104,7 +104,7 @@ def dumps(h, plain, traceable):
         for times in (1, 2):
             process = subprocess.Popen([os.path.join(h.args.bin, "qrun"), full, "-p", "word " * 4000, *PROMPT[2:], "-n", "1", "--dump", "*:*", "--dump-dir", folder],
                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            limit = time.monotonic() + 60
+            limit = time.monotonic() + 300
             while sum(len(names) for _, _, names in os.walk(folder)) == len(before):
                 assert process.poll() is None and time.monotonic() < limit, f"nothing is written: exit {process.poll()}"
                 time.sleep(0.001)

@@ -45,7 +45,7 @@ fuzz() {
     echo "FAIL $name: no seeds"
     return
   fi
-  "$target" -max_total_time="${longer[$name]:-$seconds}" -max_len=$length -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+  "$target" -max_total_time="${longer[$name]:-$seconds}" -max_len=$length -timeout=100 -rss_limit_mb=2048 -print_final_stats=1 \
     -artifact_prefix="$failures/$name-" "$corpus" >"$work/$name.log" 2>&1 || status=$?
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/$name.log")
   if [ $status -eq 0 ] && [ "${runs:-0}" -gt "$seeds" ]; then

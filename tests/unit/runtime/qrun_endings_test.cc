@@ -2,7 +2,6 @@
 // saved session keeps.
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "runtime/qrun/saved_session.h"
 #include "tests/unit/runtime/qrun_chat_fixture.h"
@@ -145,7 +144,7 @@ TEST_F(QrunEndings, AnInterruptedPromptReplacesNoSavedSession) {
     if (!there) unlink(file.c_str());
     Process process(
         folder(), {model(), "--raw", "-f", File("long.txt"), "--ctx", "1000000", "--save-session", file}, "");
-    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    process.ExpectWorks(std::chrono::milliseconds(400));
     process.Interrupt();
     const Result result = process.Wait();
     EXPECT_EQ(result.exit, 130) << result.err;

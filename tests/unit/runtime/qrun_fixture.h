@@ -14,6 +14,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -40,10 +41,10 @@ inline std::string Slurp(const std::string& path) {
   return text.str();
 }
 
-// Waits for something that another process does; false after 20 seconds.
+// Waits for something that another process does; false after five minutes.
 template <typename Condition>
 bool Until(Condition condition) {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(300);
   while (!condition()) {
     if (std::chrono::steady_clock::now() > limit) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -77,6 +78,16 @@ class Process {
       execv(argv[0], argv.data());
       _exit(127);
     }
+  }
+  // Waits until the program has begun so far that SIGINT does not simply end it, and `work` longer.
+  void ExpectWorks(std::chrono::milliseconds work) const {
+    EXPECT_TRUE(Until([&] {
+      const std::string status = Slurp("/proc/" + std::to_string(pid_) + "/status");
+      const size_t at = status.find("SigCgt:");
+      return at != std::string::npos &&
+             (std::stoull(status.substr(at + std::strlen("SigCgt:")), nullptr, 16) >> (SIGINT - 1) & 1) != 0;
+    })) << "it handles no signals";
+    std::this_thread::sleep_for(work);
   }
   void Interrupt() { kill(pid_, SIGINT); }
   void Signal(int signal) { kill(pid_, signal); }
@@ -127,7 +138,7 @@ class Terminal {
     fcntl(terminal_, F_SETFL, O_NONBLOCK);
     for (size_t at = 0; at < text.size();) {
       pollfd ready = {terminal_, POLLIN | POLLOUT, 0};
-      ASSERT_GT(poll(&ready, 1, 20000), 0) << "the terminal takes nothing, after " << at << " bytes";
+      ASSERT_GT(poll(&ready, 1, 300000), 0) << "the terminal takes nothing, after " << at << " bytes";
       char buffer[4096];
       if ((ready.revents & POLLIN) != 0) {
         ASSERT_GT(read(terminal_, buffer, sizeof buffer), 0);
@@ -139,10 +150,10 @@ class Terminal {
     fcntl(terminal_, F_SETFL, 0);
   }
 
-  // What appears until `end` was seen, at most 20 seconds, but for the marks that switch pasting on and off.
+  // What appears until `end` was seen, for a while, but for the marks that switch pasting on and off.
   std::string ReadUntil(const std::string& end) {
     std::string seen;
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(300);
     while (seen.find(end) == std::string::npos && std::chrono::steady_clock::now() < limit) {
       pollfd ready = {terminal_, POLLIN, 0};
       if (poll(&ready, 1, 100) <= 0) continue;

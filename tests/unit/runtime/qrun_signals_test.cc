@@ -135,7 +135,7 @@ TEST_F(QrunSignals, WaitingForAWriterEnds) {
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
   for (const auto& [signal, exit] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 143)}) {
     Process process(folder(), {model(), "-f", fifo}, "");
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it waits for as long as nobody writes
+    process.ExpectWorks(std::chrono::milliseconds(300));  // it waits for as long as nobody writes
     process.Signal(signal);
     const Result result = process.Wait();
     EXPECT_EQ(result.exit, exit) << result.err;
@@ -157,14 +157,12 @@ TEST_F(QrunSignals, ACheckEnds) {
   WriteParts(parts, File("long.qbin"));
   for (const auto& [signal, exit] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 143)}) {
     WriteFile(File("stdout"), "");
-    const auto start = std::chrono::steady_clock::now();
     Process process(folder(), {"check", File("long.qbin")}, "");
     EXPECT_TRUE(Until([] { return Slurp(File("stdout")).find("future") != std::string::npos; }));
     std::this_thread::sleep_for(std::chrono::milliseconds(100));  // golden values are being computed
     process.Signal(signal);
     const Result result = process.Wait();
     EXPECT_EQ(result.exit, exit) << "what is computed went on to its end: " << result.out << result.err;
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
   }
 }
 

@@ -116,6 +116,8 @@ TEST_F(ChatPrompt, ATextIsAPartWhereATemplateTakesNothingElse) {
   EXPECT_TRUE(Parse("{% if false %}x{% endif %}").leaves_out_users());
   EXPECT_FALSE(Parse("{{ raise_exception('no') }}").leaves_out_users()) << "its errors say it";
   EXPECT_FALSE(parts.leaves_out_users());
+  EXPECT_FALSE(Parse("{{ 'a' * 2000000 }}").leaves_out_users())
+      << "nobody knows: asking costs little, whatever is written";
 }
 
 TEST_F(ChatPrompt, OrdinaryTextHasTheIdsOfTheRenderedText) {

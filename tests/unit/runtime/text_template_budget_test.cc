@@ -1,7 +1,6 @@
 // That no template can run away: budgets of steps, bytes and depth, and mutated templates.
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <iterator>
 #include <random>
 #include <sstream>
@@ -146,7 +145,8 @@ std::vector<Attack> FormatAttacks() {
 }
 
 TEST(TemplateBudget, NoTemplateRunsAway) {
-  // A tenth of the default budgets, to be quick.
+  // A tenth of the default budgets, to be quick. Without a budget each of these takes hours or all memory,
+  // which is what ends the test then.
   RenderLimits limits;
   limits.steps /= 10;
   limits.output_bytes /= 10;
@@ -156,9 +156,7 @@ TEST(TemplateBudget, NoTemplateRunsAway) {
   for (Attack& attack : FormatAttacks()) attacks.push_back(std::move(attack));
   for (const Attack& attack : attacks) {
     SCOPED_TRACE(attack.name);
-    const auto begin = std::chrono::steady_clock::now();
     const Result<std::string> text = Render(attack.source, {}, limits);
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     ASSERT_FALSE(text.ok()) << "gave " << text->size() << " bytes";
     bool found = false;
     std::stringstream alternatives(attack.message);
@@ -166,8 +164,6 @@ TEST(TemplateBudget, NoTemplateRunsAway) {
       found |= text.status().message().find(part) != std::string::npos;
     }
     EXPECT_TRUE(found) << text.status().ToString() << "\nexpected " << attack.message;
-    // Generous: sanitizers and a busy machine. Without the budget each of these takes hours or all memory.
-    EXPECT_LT(seconds.count(), 60) << "took " << seconds.count() << " s";
   }
 }
 
