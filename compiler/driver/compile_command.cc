@@ -27,7 +27,8 @@ absl::Status MakeFolder(std::string_view option, const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) {
-    return MakeError("Q6002", Concat("cannot make the folder: ", error.message()), Concat(option, " ", path));
+    return MakeError("Q6002", Concat("cannot make the folder: ", error.message()), Concat(option, " ", path),
+                     "name a folder that can be written into");
   }
   return absl::OkStatus();
 }

@@ -80,7 +80,9 @@ absl::StatusOr<std::vector<int32_t>> ReadTokens(const std::string& path) {
     ids.push_back(id);
     at = next;
   }
-  if (ids.empty()) return MakeError("Q2401", "the token file holds no ids, expected at least one", path);
+  if (ids.empty())
+    return MakeError("Q2401", "the token file holds no ids, expected at least one", path,
+                     "token ids are decimal numbers separated by white space");
   return ids;
 }
 

@@ -329,7 +329,8 @@ absl::StatusOr<TargetCode> Compilation::GenerateOne(const CodeOf& of, Diagnostic
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) {
-      return MakeError("Q6002", absl::StrCat("cannot make the folder: ", error.message()), folder.string());
+      return MakeError("Q6002", absl::StrCat("cannot make the folder: ", error.message()), folder.string(),
+                       "name a folder that can be written into");
     }
     options.dump_kernels = folder.string();
   }

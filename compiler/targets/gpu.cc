@@ -25,7 +25,8 @@ absl::StatusOr<std::string> DumpFolder(const TargetRequest& request, const gpu::
   std::error_code error;
   std::filesystem::create_directories(path, error);
   if (error) {
-    return MakeError("Q6002", absl::StrCat("cannot make the folder: ", error.message()), path.string());
+    return MakeError("Q6002", absl::StrCat("cannot make the folder: ", error.message()), path.string(),
+                     "name a folder that can be written into");
   }
   return path.string();
 }

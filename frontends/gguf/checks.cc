@@ -21,7 +21,7 @@ absl::Status CheckLength(const File& file, std::string_view key, size_t length, 
   return MakeError("Q1301",
                    Concat("key ", Quoted(key), " has ", length, " elements, expected ", tokens,
                           ", one for each of tokenizer.ggml.tokens"),
-                   file.path());
+                   file.path(), kMakeAgain);
 }
 
 absl::Status CheckMerges(const File& file) {
@@ -37,7 +37,7 @@ absl::Status CheckMerges(const File& file) {
       return MakeError(
           "Q1302",
           Concat("merge ", i, " is ", Quoted(merge), ", expected two pieces separated by exactly one space"),
-          KeyWhere(file.path(), kKey, OffsetInFile(file, merge.data())));
+          KeyWhere(file.path(), kKey, OffsetInFile(file, merge.data())), kMakeAgain);
     }
   }
   return absl::OkStatus();
@@ -78,7 +78,7 @@ absl::Status CheckVocabulary(const File& file) {
     std::string_view token = (*tokens)[i];
     if (!IsValidUtf8(token)) {
       return MakeError("Q1303", Concat("token ", i, " is ", Quoted(token), ", which is not valid UTF-8 text"),
-                       KeyWhere(file.path(), kTokens, OffsetInFile(file, token.data())));
+                       KeyWhere(file.path(), kTokens, OffsetInFile(file, token.data())), kMakeAgain);
     }
   }
   return CheckMerges(file);

@@ -28,6 +28,9 @@ inline constexpr uint64_t kMaxArrayElements = uint64_t{1} << 30;
 inline constexpr uint64_t kMaxKeyBytes = 65535;
 inline constexpr uint64_t kMaxTensorNameBytes = 63;
 inline constexpr uint32_t kDefaultAlignment = 32;
+// What to do about a file that nothing is known of but that it is wrong.
+inline constexpr char kMakeAgain[] =
+    "the file is damaged or was written wrongly; fetch it, or convert the model, again";
 
 // A metadata value stays in the file; only where it lies is kept. Its bytes were checked when the file was
 // parsed.

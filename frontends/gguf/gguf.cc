@@ -155,7 +155,9 @@ absl::StatusOr<std::unique_ptr<File>> File::Map(const std::string& path) {
   file->impl_->descriptor = descriptor;
   struct stat info;
   if (::fstat(descriptor, &info) != 0) return IoError(path, "read the file's size", errno);
-  if (!S_ISREG(info.st_mode)) return MakeError("Q1001", "this is not a regular file", path);
+  if (!S_ISREG(info.st_mode))
+    return MakeError("Q1001", "this is not a regular file", path,
+                     "give a GGUF file, or the first of its shards");
   file->impl_->opened = StateOf(info);
   uint64_t size = static_cast<uint64_t>(info.st_size);
   if (size > 0) {  // an empty file cannot be mapped; the parser names it
@@ -295,7 +297,7 @@ absl::StatusOr<const File::Value*> File::Find(std::string_view key) const {
   auto it = impl_->value_index.find(key);
   if (it == impl_->value_index.end()) {
     return MakeError(absl::StatusCode::kNotFound, "Q1110", Concat("key ", Quoted(key), " is missing"),
-                     impl_->path);
+                     impl_->path, kMakeAgain);
   }
   return &impl_->values[it->second];
 }
@@ -306,7 +308,7 @@ absl::Status File::WrongType(const Value& value, std::string_view expected) cons
     found = Concat("array of ", value.count, " ", ValueTypeName(value.element));
   }
   return MakeError("Q1111", Concat("the value is ", found, ", expected ", expected),
-                   KeyWhere(impl_->path, value.key, value.offset));
+                   KeyWhere(impl_->path, value.key, value.offset), kMakeAgain);
 }
 
 absl::StatusOr<int64_t> File::IntAt(const Value& value, uint64_t i) const {
@@ -332,7 +334,7 @@ absl::StatusOr<int64_t> File::IntAt(const Value& value, uint64_t i) const {
   uint64_t u = LoadLe<uint64_t>(p);
   if (u > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
     return MakeError("Q1112", Concat("the value is ", u, ", at most 2^63 - 1 is supported"),
-                     KeyWhere(impl_->path, value.key, value.offset));
+                     KeyWhere(impl_->path, value.key, value.offset), kMakeAgain);
   }
   return static_cast<int64_t>(u);
 }

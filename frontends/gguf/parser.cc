@@ -39,6 +39,7 @@ std::string DimsText(const Tensor& tensor) {
 
 absl::Status Parser::Fail(std::string_view code, uint64_t offset, std::string what, std::string help) const {
   std::string where = Concat(path_, ": ", subject_, subject_.empty() ? "" : ", ", "byte ", offset);
+  if (help.empty()) help = kMakeAgain;
   return MakeError(std::string(code), std::move(what), std::move(where), std::move(help));
 }
 
@@ -518,7 +519,7 @@ absl::Status Parser::PlaceTensors(std::vector<Tensor>* tensors,
   qrt::Checked data_start = qrt::Checked(position_).aligned(alignment_);
   for (size_t i = 0; i < tensors->size(); ++i) {
     Tensor& tensor = (*tensors)[i];
-    auto fail = [&](std::string_view code, std::string what, std::string help = "") {
+    auto fail = [&](std::string_view code, std::string what, std::string help = kMakeAgain) {
       return MakeError(std::string(code), std::move(what), TensorWhere(path_, tensor.name, offset_fields[i]),
                        std::move(help));
     };
@@ -566,7 +567,7 @@ absl::Status Parser::CheckNoOverlap(const std::vector<Tensor>& tensors) const {
           "Q1213",
           Concat("the data overlaps that of tensor ", Quoted(before.name), " (bytes ", before.file_offset,
                  " to ", (qrt::Checked(before.file_offset) + before.bytes).value(), ")"),
-          TensorWhere(path_, tensor.name, tensor.file_offset));
+          TensorWhere(path_, tensor.name, tensor.file_offset), kMakeAgain);
     }
   }
   return absl::OkStatus();

@@ -55,7 +55,7 @@ absl::StatusOr<ImportResult> ImportModel(mlir::MLIRContext& context, const gguf:
   return MakeError("Q2001",
                    absl::StrCat("architecture \"", text(*arch), "\" is not supported, expected one of: ",
                                 absl::StrJoin(std::vector<std::string>(kNames.begin(), kNames.end()), ", ")),
-                   where);
+                   where, "give a model of one of these");
 }
 
 }  // namespace qcc::models

@@ -129,7 +129,7 @@ Status Generator::FeedAll(std::span<const int32_t> prompt, size_t keep, const An
   }
   if (prompt.size() > session_.capacity()) {
     return Status(Code::kContextFull, 5310,
-                  "the prompt's " + std::to_string(prompt.size()) + " tokens do not fit into a context of " +
+                  std::to_string(prompt.size()) + " tokens do not fit into a context of " +
                       std::to_string(session_.capacity()),
                   "", "make the session with a larger context, or shorten the prompt");
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <string>
 
 #include "runtime/abi/sampling.h"
@@ -53,8 +54,9 @@ int64_t Penalty(float x) {
 }
 
 Status BadOption(const char* name, double found, const std::string& expected) {
-  return Status(Code::kInvalidArgument, 7201,
-                std::string(name) + " is " + std::to_string(found) + ", expected " + expected);
+  char number[32];
+  std::snprintf(number, sizeof number, "%.7g", found);  // as many digits as a float has
+  return Status(Code::kInvalidArgument, 7201, std::string(name) + " is " + number + ", expected " + expected);
 }
 
 }  // namespace

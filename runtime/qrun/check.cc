@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/qrun/commands.h"
+#include "runtime/qrun/device_choice.h"
 #include "runtime/qrun/escape.h"
 #include "runtime/qrun/model.h"
 #include "runtime/qrun/process.h"

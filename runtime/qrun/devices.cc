@@ -2,27 +2,13 @@
 #include <vector>
 
 #include "runtime/qrun/commands.h"
+#include "runtime/qrun/device_choice.h"
 #include "runtime/qrun/escape.h"
 #include "runtime/qrun/model.h"
 #include "runtime/qrun/process.h"
 
 namespace qrun {
 namespace {
-
-Outcome ListDevices(std::vector<qrt_device_info>* out) {
-  for (size_t count = 8;;) {
-    qrt_device_info empty = {};
-    empty.struct_size = sizeof empty;
-    out->assign(count, empty);
-    qrt_error error = NewError();
-    const qrt_status status = qrt_devices_list(out->data(), out->size(), &count, &error);
-    if (status != QRT_OK && status != QRT_BUFFER_TOO_SMALL) return Outcome::Of(error);
-    if (status == QRT_OK) {
-      out->resize(count);
-      return Outcome();
-    }
-  }
-}
 
 struct Code {
   std::string target, name, missing;

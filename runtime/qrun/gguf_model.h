@@ -3,6 +3,7 @@
 #ifndef RUNTIME_QRUN_GGUF_MODEL_H_
 #define RUNTIME_QRUN_GGUF_MODEL_H_
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ struct CompileChoice {
   std::string cache;                 // the AOT cache's folder; empty: there is none
   std::vector<std::string> options;  // qcc's own, as written: "--kv=f32"
   bool quiet = false;                // no progress
+  std::function<Outcome()> ahead;    // asked before qcc, which takes long; may be empty
 };
 
 // The artifact to open.
@@ -35,7 +37,8 @@ std::vector<std::string> FilesOfModel(const std::string& named);
 
 // `gguf`'s artifact; compiled now if the cache has none, with qcc's progress on stderr. `options`: which
 // passed qcc's on. Errors: usage (one that qcc does not take either), Q8008 (no qcc), Q8009 (it broke off),
-// Q6002 (no cache); where qcc says itself what is wrong, a silent one with its exit code.
+// Q6002 (no cache); where qcc says itself what is wrong, a silent one with its exit code; what choice.ahead
+// says.
 Outcome CompiledModel(const std::string& gguf, const CompileChoice& choice, const Options& options,
                       ModelFile* out);
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "runtime/aot/cache_layout.h"
+#include "runtime/qrun/device_choice.h"
 #include "runtime/qrun/escape.h"
 #include "runtime/qrun/process.h"
 
@@ -19,29 +20,6 @@ void WriteLog(void*, qrt_log_level, const char* line, size_t length) {
 int32_t ShowUpload(void* line, uint64_t done, uint64_t total) {
   static_cast<ProgressLine*>(line)->Show(done, total);
   return Interrupts::Pending();
-}
-
-constexpr const char* kGpus[] = {"vulkan", "cuda"};
-constexpr char kDevices[] = "cpu, vulkan, vulkan:N, cuda, cuda:N, or auto";
-
-// Whether --device names what can be, one for each part of a model with commas; which of it this machine has
-// is the library's to say, and takes opening drivers. Errors: usage.
-Outcome CheckDevice(std::string_view named) {
-  for (size_t begin = 0; begin <= named.size();) {
-    const size_t end = std::min(named.find(',', begin), named.size());
-    const std::string_view device = named.substr(begin, end - begin);
-    const size_t colon = std::min(device.find(':'), device.size());
-    const std::string_view number = device.substr(std::min(colon + 1, device.size()));
-    const bool numbered = !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
-    const bool plain = colon == device.size();
-    if (!(plain && (device == "cpu" || device == "auto")) &&
-        !(IsGpu(device.substr(0, colon)) && (plain || numbered))) {
-      return Outcome::Fail(kExitUsage, 5008, "there is no device \"" + std::string(device) + "\"", "",
-                           std::string("expected ") + kDevices + "; qrun devices lists them");
-    }
-    begin = end + 1;
-  }
-  return Outcome();
 }
 
 bool Names(const std::string& option, std::string_view name) {
@@ -87,10 +65,6 @@ Outcome SayChoice(const Model& model, const EngineChoice& choice, const qrt_engi
 }
 
 }  // namespace
-
-bool IsGpu(std::string_view target) {
-  return std::find(std::begin(kGpus), std::end(kGpus), target) != std::end(kGpus);
-}
 
 void EngineChoice::AddTo(Options& options) {
   options.Integer("-t, --threads", "N", 1, QRT_MAX_THREADS, &threads,
@@ -166,14 +140,15 @@ Outcome FindModel(const std::string& named, const EngineChoice& choice, const Op
                          "qcc compile takes several, for artifacts that run on several machines");
   }
   // Ahead of a compile, which takes long, what would be found wrong behind it.
-  if (choice.device) QRUN_RETURN_IF_ERROR(CheckDevice(*choice.device));
+  if (choice.device) QRUN_RETURN_IF_ERROR(CheckDeviceName(*choice.device));
   if (!choice.draft.empty()) {
     ArtifactPtr draft;
     qrt_artifact_info info = {};
     QRUN_RETURN_IF_ERROR(OpenArtifact(choice.draft, false, &draft, &info));
   }
-  return CompiledModel(named, {choice.CacheFolder(), CompileOptions(choice), choice.said.quiet}, options,
-                       out);
+  CompileChoice compile = {choice.CacheFolder(), CompileOptions(choice), choice.said.quiet, nullptr};
+  if (choice.device) compile.ahead = [&choice] { return CheckDeviceIsHere(*choice.device); };
+  return CompiledModel(named, compile, options, out);
 }
 
 Outcome RefuseModel(const std::string& option, const std::string& output, const std::string& named,

@@ -46,9 +46,6 @@ struct EngineChoice {
   std::vector<std::string> WithoutEffectOn(std::string_view devices) const;
 };
 
-// Why its code does not run here is then a sentence; of a CPU the features that it lacks.
-bool IsGpu(std::string_view target);
-
 struct Model {
   ArtifactPtr artifact;
   EnginePtr engine;
@@ -60,7 +57,7 @@ struct Model {
 
 // The artifact behind what the command line names: itself, or what qcc made of a GGUF (gguf_model.h).
 // `options`: which have parsed `choice`. Errors: as of CompiledModel; usage (qcc's options, and no GGUF); of
-// a GGUF, before it is compiled: of OpenArtifact, for the draft, and usage, for the device's name.
+// a GGUF, before it is compiled: of OpenArtifact, for the draft, and of device_choice.h, for the device.
 Outcome FindModel(const std::string& named, const EngineChoice& choice, const Options& options,
                   ModelFile* out);
 // Refuses an output of `option` that is a file of the model, or one that qcc's options name. Errors: usage.

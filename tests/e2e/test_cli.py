@@ -302,6 +302,10 @@ def prompts(h, model):
         p = h.tool("qrun", *command, TINY, *prompt, *options, "--cache-dir", h.path("fresh"))
         h.check(f"nothing is compiled: {' '.join([*command, *options])}",
                 p.returncode == exit_code and code.encode() in p.stderr and not os.path.exists(h.path("fresh")), f"exit {p.returncode}: {p.stderr.decode()}")
+    for device in ("vulkan:99", "cpu,cuda:99"):  # no such number, or no driver at all
+        p = h.tool("qrun", TINY, "-p", "x", f"--device={device}", "--cache-dir", h.path("fresh"))
+        h.check(f"nothing is compiled for device {device}", (p.returncode, p.stderr.decode().split("[")[-1][:5]) in ((2, "Q5014"), (5, "Q5013"))
+                and not os.path.exists(h.path("fresh")), f"exit {p.returncode}: {p.stderr.decode()}")
 
     for n in (0, 1, 5):
         p = h.tool("qrun", model, *WILD, "-p", "My", "-n", n, "--seed", "1", "--timing=json")

@@ -276,6 +276,7 @@ TEST_P(BadFiles, AreRefusedWithCodePlaceAndWords) {
     absl::Status status = File::Parse(bad.bytes.get(), "test.gguf").status();
     ASSERT_FALSE(status.ok()) << bad.rule << ": the file was accepted";
     ErrorParts parts = PartsOf(status);
+    EXPECT_FALSE(parts.help.empty()) << status;
     EXPECT_EQ(parts.code, bad.code) << bad.rule << ": " << status;
     EXPECT_EQ(parts.where.rfind("test.gguf", 0), 0u) << bad.rule << ": the file is not named: " << status;
     EXPECT_NE((parts.where + " " + parts.what).find(bad.where), std::string::npos)

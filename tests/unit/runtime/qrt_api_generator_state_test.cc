@@ -262,13 +262,11 @@ TEST_F(QrtGeneratorState, AnAnswerInPiecesStaysAsItWasSampled) {
 
 // A prompt that cannot be made is no reason to forget the one before.
 TEST_F(QrtGeneratorState, APromptOutlivesOneThatCannotBeMade) {
-  qrt::testing::SampleParts parts = toy::ToyParts();
   const std::string source =
       "{% for m in messages %}{% if m.content == 'no' %}{{ raise_exception('no') }}{% endif %}"
       "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
       "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
-  parts.chat_template.assign(source.begin(), source.end());
-  WriteParts(parts, File("refusing.qbin"));
+  WriteParts(toy::ToyParts(source), File("refusing.qbin"));
   const Artifact artifact = Open(File("refusing.qbin"));
   const Engine engine = MakeEngine(artifact.get());
   qrt_text* text = nullptr;

@@ -382,9 +382,7 @@ TEST_F(QrtApi, ChatTemplatesKeepToTheStackThatTheHeaderStates) {
       "}}"};
   size_t most = 0;
   for (const std::string& source : templates) {
-    auto parts = toy::ToyParts();
-    parts.chat_template.assign(source.begin(), source.end());
-    WriteParts(parts, File("nested.qbin"));
+    WriteParts(toy::ToyParts(source), File("nested.qbin"));
     most =
         std::max(most, StackOf(QRT_TEXT_STACK, [&] {
                    const Artifact artifact = Open(File("nested.qbin"));

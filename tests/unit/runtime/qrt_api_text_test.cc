@@ -79,7 +79,6 @@ TEST_F(QrtApi, TextGoesRoundAndBuffersAreRespected) {
 }
 
 TEST_F(QrtApi, ToolsAndFieldsReachTheTemplate) {
-  qrt::testing::SampleParts parts = toy::ToyParts();
   const std::string source =
       "{% for t in tools or [] %}{{ t.function.name }}:{{ t|tojson }};{% endfor %}"
       "{% for m in messages %}<{{ m.role }}{{ ' ' ~ m.tool_call_id if m.tool_call_id }}>{{ "
@@ -88,8 +87,7 @@ TEST_F(QrtApi, ToolsAndFieldsReachTheTemplate) {
       "{% for c in m.tool_calls or [] %}[{{ c.function.name }}{% for k, v in c.function.arguments|items %} "
       "{{ k }}="
       "{{ v|tojson }}{% endfor %}]{% endfor %}{% endfor %}{{ strftime_now('|%F') }}";
-  parts.chat_template.assign(source.begin(), source.end());
-  WriteParts(parts, File("tools.qbin"));
+  WriteParts(toy::ToyParts(source), File("tools.qbin"));
   const Artifact artifact = Open(File("tools.qbin"));
   qrt_text* made = nullptr;
   ASSERT_EQ(qrt_text_create(artifact.get(), &made, nullptr), QRT_OK);
@@ -166,10 +164,8 @@ TEST_F(QrtApi, EndTokensAreListed) {
 }
 
 TEST_F(QrtApi, ARunningTemplateCanBeStopped) {
-  qrt::testing::SampleParts parts = toy::ToyParts();
   const std::string source = "{% for i in range(99999) %}{% for j in range(40) %}{% endfor %}{% endfor %}";
-  parts.chat_template.assign(source.begin(), source.end());
-  WriteParts(parts, File("slow.qbin"));
+  WriteParts(toy::ToyParts(source), File("slow.qbin"));
   const Artifact artifact = Open(File("slow.qbin"));
   qrt_text* made = nullptr;
   ASSERT_EQ(qrt_text_create(artifact.get(), &made, nullptr), QRT_OK);

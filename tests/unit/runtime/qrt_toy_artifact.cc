@@ -45,6 +45,12 @@ SampleParts ToyParts() {
   return parts;
 }
 
+SampleParts ToyParts(std::string_view chat_template) {
+  SampleParts parts = ToyParts();
+  parts.chat_template.assign(chat_template.begin(), chat_template.end());
+  return parts;
+}
+
 void AddGoldens(SampleParts& parts, bool wrong) {
   const qrt::testing::TempFolder folder;
   const std::string path = folder.File("without.qbin");

@@ -22,9 +22,7 @@ class QrunChat : public QrunCli {
  protected:
   // The toy with another chat template.
   static std::string WithTemplate(const std::string& name, const std::string& text) {
-    qrt::testing::SampleParts parts = toy::ToyParts();
-    parts.chat_template.assign(text.begin(), text.end());
-    WriteParts(parts, File(name));
+    WriteParts(toy::ToyParts(text), File(name));
     return File(name);
   }
   // Types a line and waits for the next prompt.

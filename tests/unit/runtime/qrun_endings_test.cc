@@ -239,14 +239,12 @@ TEST_F(QrunEndings, ANumericFaultIsTheArtifacts) {
 // ---- A chat that goes on ----
 
 TEST_F(QrunEndings, ARefusedLineIsForgotten) {
-  qrt::testing::SampleParts parts = toy::ToyParts();
   const std::string text =
       "{%- for m in messages %}{% if 'bad' in m.content %}{{ raise_exception('no such words') }}{% endif %}"
       "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
       "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
-  parts.chat_template.assign(text.begin(), text.end());
   const std::string strict = File("strict.qbin");
-  WriteParts(parts, strict);
+  WriteParts(toy::ToyParts(text), strict);
   const auto last = [&](const std::vector<std::string>& lines) {
     Terminal terminal({strict, "--ctx", "160", "-n", "10", "--timing=json"});
     terminal.ReadUntil("> ");

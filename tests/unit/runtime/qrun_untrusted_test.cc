@@ -76,15 +76,12 @@ TEST_F(QrunUntrusted, TheModelsName) {
 }
 
 TEST_F(QrunUntrusted, WhatATemplateRaises) {
-  qrt::testing::SampleParts parts = toy::ToyParts();
   const std::string text = std::string("{{ raise_exception('") + kAttack + "') }}";
-  parts.chat_template.assign(text.begin(), text.end());
-  const Result result = Run({Model("raise.qbin", parts), "-p", "hello"});
+  const Result result = Run({Model("raise.qbin", toy::ToyParts(text)), "-p", "hello"});
   ExpectError(result, 4, "Q7002");
   ExpectHarmless(result.err, 1);
   const std::string nul("{{ raise_exception('begin\0end') }}", 34);
-  parts.chat_template.assign(nul.begin(), nul.end());
-  ExpectError(Run({Model("raise.qbin", parts), "-p", "hello"}), 4, "begin?end");
+  ExpectError(Run({Model("raise.qbin", toy::ToyParts(nul)), "-p", "hello"}), 4, "begin?end");
 }
 
 TEST_F(QrunUntrusted, NamesInTheManifest) {

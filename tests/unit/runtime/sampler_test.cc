@@ -542,7 +542,7 @@ TEST(Sampler, RefusesOptionsOutOfRange) {
   refused([&](auto& o) { o.temperature = nan; }, "temperature");
   refused([&](auto& o) { o.temperature = -1; }, "temperature");
   refused([&](auto& o) { o.temperature = kInf; }, "temperature");
-  refused([&](auto& o) { o.top_k = -1; }, "top_k");
+  refused([&](auto& o) { o.top_k = -1; }, "top_k is -1,");
   refused([&](auto& o) { o.top_p = 1.1f; }, "top_p");
   refused([&](auto& o) { o.top_p = nan; }, "top_p");
   refused([&](auto& o) { o.min_p = -0.1f; }, "min_p");
