@@ -210,7 +210,9 @@ struct Int16Attention {
     F32<16> w[kTile / 16], high = F32<16>(0.f);
     unroll<kTile / 16>([&](int b) QK_LAMBDA {
       w[b] = loadf<16>(score + 16 * b) * loadf<16>(value_scale + 16 * b);
-      high = max<16>(high, w[b]);
+      // In this order a weight that is no number (0 times a unit of none, which this query does not see) is
+      // passed over.
+      high = max<16>(w[b], high);
     });
     const int32_t field = __builtin_bit_cast(int32_t, reduce_max(high)) >> 23;
     // Below 2^-100 nothing adds to a sum of which the top is 1.

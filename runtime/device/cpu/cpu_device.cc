@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/base/float_environment.h"
 #include "runtime/base/memory.h"
 #include "runtime/device/cpu/barrier.h"
 #include "runtime/device/cpu/read_ahead.h"
@@ -34,6 +35,7 @@ struct Step {
 
 void RunStep(void* arg, uint32_t index, uint32_t count) {
   const Step& step = *static_cast<const Step*>(arg);
+  const FloatEnvironment floats;
   step.run(step.args, index, count);
 }
 
@@ -47,7 +49,7 @@ int64_t RunningNs() {
 void RunStepOnTheClock(void* arg, uint32_t index, uint32_t count) {
   Step& step = *static_cast<Step*>(arg);
   const int64_t before = RunningNs();
-  step.run(step.args, index, count);
+  RunStep(arg, index, count);
   step.running_ns.fetch_add(RunningNs() - before, std::memory_order_relaxed);
 }
 

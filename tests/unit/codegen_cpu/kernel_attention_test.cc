@@ -451,6 +451,38 @@ TEST_P(KernelAttention, NoNumberHides) {
   }
 }
 
+// Rows ahead of one whose values are no numbers, in the same step and tile: they do not see it, and what they
+// look at most sharply stands a few vectors ahead of it.
+TEST_P(KernelAttention, ALaterRowThatIsNoneHidesNothing) {
+  const Shape s = {4, 2, 64, 16, false, kB16};
+  for (const int64_t bad : {17, 33, 49, 63}) {
+    for (const int64_t rows : {3, 8, 40}) {
+      const int64_t tokens = bad + 1, from = std::max<int64_t>(tokens - rows, 0);
+      const auto sharp = [&](Sequence& x) {  // the step's queries are like the key of what is 16 places ahead
+        for (float& w : x.q_norm) w *= 8.f;
+        for (int64_t t = from; t < tokens; ++t) {
+          const float* key = x.k.data() + (bad - 16) * x.kv_width();
+          for (int64_t h = 0; h < s.q_heads; ++h) {
+            std::copy_n(key + h / 2 * s.head_dim, s.head_dim, x.q.data() + t * x.q_width() + h * s.head_dim);
+          }
+        }
+      };
+      Sequence good = make_sequence(s, tokens, 5), spoilt = make_sequence(s, tokens, 5);
+      sharp(good);
+      sharp(spoilt);
+      std::fill_n(spoilt.v.data() + bad * spoilt.kv_width(), spoilt.kv_width(), std::nanf(""));
+      for (Sequence* x : {&good, &spoilt}) {
+        if (from > 0) step(*k, {{x, 0, from}}, 1);
+        step(*k, {{x, from, tokens - from}}, 1);
+      }
+      const auto ahead = static_cast<size_t>(bad * good.out_width());
+      EXPECT_TRUE(same_bits(spoilt.out.data(), good.out.data(), ahead))
+          << "place " << bad << ", " << rows << " rows";
+      EXPECT_TRUE(std::isnan(spoilt.out[ahead])) << "place " << bad << ", " << rows << " rows";
+    }
+  }
+}
+
 // Rows that f16 could not hold, rows of nothing, rows that are too large to be multiplied, and rows whose
 // largest values round up to more bits than there are.
 TEST_P(KernelAttention, RowsOfAnySizeAreStored) {

@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef __x86_64__
+#include <xmmintrin.h>
+#endif
 
 #include <atomic>
 #include <cstring>
@@ -238,6 +241,36 @@ TEST_F(QrtApi, AnInjectedThreadPoolRunsEverything) {
   EXPECT_EQ(qrt_session_append(session.get(), tokens.data(), 1, nullptr, &error), QRT_INTERNAL);
   EXPECT_EQ(error.code, 5321u) << Say(error);
   EXPECT_EQ(qrt_session_position(session.get()), 90u);
+}
+
+// A host may drop subnormals, round otherwise or trap faults: on all of its threads, or on some.
+TEST_F(QrtApi, BitsDoNotFollowTheHostsFloatEnvironment) {
+#ifdef __x86_64__
+  const Artifact artifact = Open(path());
+  const std::vector<int32_t> tokens = Tokens(90);
+  const std::vector<float> expected =
+      AllLogits(MakeSession(MakeEngine(artifact.get()).get()).get(), tokens, 90);
+  constexpr unsigned kFlushed = 0x8040, kUpward = 0x4000, kInvalidTraps = 0x80, kOverflowTraps = 0x400;
+  const unsigned plain = _mm_getcsr(),
+                 other = (plain | kFlushed | kUpward) & ~(kInvalidTraps | kOverflowTraps);
+  Pool pool;
+  const qrt_thread_pool injected = {&pool, Pool::Run};
+  for (const qrt_thread_pool* threads : {static_cast<const qrt_thread_pool*>(nullptr), &injected}) {
+    for (const bool before : {true, false}) {  // the engine's threads begin with what makes them
+      if (before) _mm_setcsr(other);
+      const Engine engine = MakeEngine(artifact.get(), 3, threads);
+      const Session session = MakeSession(engine.get());
+      _mm_setcsr(other);
+      const std::vector<float> logits = AllLogits(session.get(), tokens, 11);
+      const unsigned after = _mm_getcsr();
+      _mm_setcsr(plain);
+      EXPECT_EQ(logits, expected);
+      EXPECT_EQ(after, other) << "the host's own environment is changed";
+    }
+  }
+#else
+  GTEST_SKIP() << "how floats are computed is asked of an x86-64 processor";
+#endif
 }
 
 TEST_F(QrtApi, ThePlanIsWhatIsAllocated) {
