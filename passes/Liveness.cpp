@@ -1,6 +1,7 @@
 #include "passes/Liveness.h"
 
 #include "dialects/hir/IR/Hir.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Block.h"
 #include "llvm/ADT/STLExtras.h"
 
@@ -16,6 +17,16 @@ bool isReadUpTo(Value value, Operation* op) {
     Operation* inBlock = op->getBlock()->findAncestorOpInBlock(*user);
     return inBlock && (inBlock == op || inBlock->isBeforeInBlock(op));
   });
+}
+
+// Whether an argument may be read when its function is done: of a block's all but the first, which is the
+// residual stream, and rows that another program left.
+bool isReadElsewhere(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto func = argument ? dyn_cast<func::FuncOp>(argument.getOwner()->getParentOp()) : func::FuncOp();
+  if (!func) return false;
+  const unsigned number = argument.getArgNumber();
+  return func.isPrivate() ? number != 0 : static_cast<bool>(func.getArgAttr(number, hir::kLeftBy));
 }
 }  // namespace
 
@@ -33,6 +44,8 @@ Value placeOf(Value value) {
 
 bool diesAt(Value value, Operation* op) {
   Value place = placeOf(value);
+  // Whoever calls a block knows that it overwrites, and no program that does leaves these rows (ProgramKind).
+  if (isReadElsewhere(place) && !isa<func::CallOp>(op)) return false;
   auto slice = place.getDefiningOp<hir::SliceOp>();
   if (!slice) return isReadUpTo(place, op);
   return llvm::all_of(slice.getX().getUsers(), [&](Operation* user) {

@@ -11,7 +11,8 @@ namespace qcc::passes {
 // slices of one linear are one piece of it.
 mlir::Value placeOf(mlir::Value value);
 
-// Whether nobody reads what lies in the value's place after `op`, which stands in the same function.
+// Whether nobody reads what lies in the value's place after `op`, which stands in the same function: neither
+// there nor, of an argument, elsewhere.
 bool diesAt(mlir::Value value, mlir::Operation* op);
 
 }  // namespace qcc::passes

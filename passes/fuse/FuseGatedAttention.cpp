@@ -30,8 +30,8 @@ struct FuseGatedAttentionPass : impl::FuseGatedAttentionBase<FuseGatedAttentionP
     OpSet ops;
     ops.insert(attention);
     Value out = attention.getResult();
-    if (auto mul = soleUser<hir::MulOp>(out)) {
-      OpSet gated = ops;
+    OpSet gated = ops;
+    if (auto mul = soleUserBehindReshapes<hir::MulOp>(out, gated)) {
       gated.insert(mul);
       growBackwards(gated, isGate);
       if (!hasSigmoid(gated)) {

@@ -20,7 +20,7 @@ bool isGdnInput(Operation* op) {
 const char* addGatedNorm(hir::GatedDeltaOp delta, OpSet& ops) {
   auto norm = soleUser<hir::RmsNormOp>(delta.getResult());
   if (!norm) return "the recurrence is not followed by a norm alone";
-  auto gate = soleUser<hir::MulOp>(norm.getResult());
+  auto gate = soleUserBehindReshapes<hir::MulOp>(norm.getResult(), ops);
   if (!gate) return "the norm is not followed by its gate alone";
   ops.insert(norm);
   ops.insert(gate);

@@ -17,29 +17,35 @@ struct FuseResidualPass : impl::FuseResidualBase<FuseResidualPass> {
     for (hir::AddOp add : collect<hir::AddOp>(getOperation())) fuse(add);
   }
 
-  void fuse(hir::AddOp add) {
-    auto linear = add.getRhs().getDefiningOp<hir::LinearOp>();
-    Value residual = add.getLhs();
-    if (!linear) {
-      linear = add.getLhs().getDefiningOp<hir::LinearOp>();
-      residual = add.getRhs();
+  // Either side may be the linear; where both are, the right one is asked first, and why not is what it says.
+  static void fuse(hir::AddOp add) {
+    std::string missed;
+    for (auto [side, residual] :
+         {std::pair(add.getRhs(), add.getLhs()), std::pair(add.getLhs(), add.getRhs())}) {
+      auto linear = side.getDefiningOp<hir::LinearOp>();
+      if (!linear || linear->getBlock() != add->getBlock()) continue;
+      std::string reason;
+      if (fuse(add, linear, residual, reason)) return;
+      if (missed.empty()) missed = reason;
     }
-    if (!linear || linear->getBlock() != add->getBlock())
-      return reportMissed(add, kLinearResidual, "neither side is a linear next to it");
-    if (!linear->hasOneUse())
-      return reportMissed(add, kLinearResidual, "the linear's result is needed elsewhere");
+    reportMissed(add, kLinearResidual, missed.empty() ? "neither side is a linear next to it" : missed);
+  }
+
+  static bool fuse(hir::AddOp add, hir::LinearOp linear, Value residual, std::string& reason) {
+    auto refuse = [&](const char* why) {
+      reason = why;
+      return false;
+    };
+    if (!linear->hasOneUse()) return refuse("the linear's result is needed elsewhere");
     // The kernel adds into the residual's own buffer.
-    if (!diesAt(residual, add))
-      return reportMissed(add, kLinearResidual, "the old residual is read after the sum");
-    if (placeOf(linear.getX()) == placeOf(residual))
-      return reportMissed(add, kLinearResidual, "the linear reads the residual");
+    if (!diesAt(residual, add)) return refuse("the old residual is read after the sum");
+    if (placeOf(linear.getX()) == placeOf(residual)) return refuse("the linear reads the residual");
     OpSet ops;
     ops.insert(linear);
     ops.insert(add);
-    std::string reason;
-    if (!makeFused(kLinearResidual, ops, GroupAt::Last, linear, reason))
-      return reportMissed(add, kLinearResidual, reason);
+    if (!makeFused(kLinearResidual, ops, GroupAt::Last, linear, reason)) return false;
     reportFused(linear, kLinearResidual, ops.size());
+    return true;
   }
 };
 }  // namespace

@@ -1,7 +1,9 @@
 #include "passes/fuse/Group.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/STLExtras.h"
+#include "passes/Liveness.h"
 
 using namespace mlir;
 
@@ -39,6 +41,29 @@ static Operation* otherUserOfState(Operation* anchor, const OpSet& ops) {
             inBlock->isBeforeInBlock(last))
           return user;
       }
+    }
+  }
+  return nullptr;
+}
+
+// What an op may put its result in place of.
+static SmallVector<Value, 2> overwritten(Operation* op) {
+  if (auto add = dyn_cast<hir::AddOp>(op)) return {add.getLhs(), add.getRhs()};
+  if (auto linear = dyn_cast<hir::FusedLinearResidualOp>(op)) return {linear.getResidual()};
+  if (auto moe = dyn_cast<hir::FusedMoeOp>(op); moe && moe.getResidual()) return {moe.getResidual()};
+  if (auto call = dyn_cast<func::CallOp>(op); call && call.getNumOperands() != 0) return {call.getOperand(0)};
+  return {};
+}
+
+// An op outside that overwrites what one of `ops` that moves down past it to `anchor` reads.
+static Operation* overwritesInput(Operation* anchor, const OpSet& ops) {
+  for (Operation* op : ops) {
+    if (!op->isBeforeInBlock(anchor)) continue;
+    for (Operation* between = op->getNextNode(); between != anchor; between = between->getNextNode()) {
+      if (ops.contains(between)) continue;
+      for (Value place : overwritten(between))
+        if (llvm::any_of(op->getOperands(), [&](Value read) { return placeOf(read) == placeOf(place); }))
+          return between;
     }
   }
   return nullptr;
@@ -90,6 +115,10 @@ Operation* makeFused(StringRef opName, const OpSet& ops, GroupAt at, Operation* 
   Operation* anchor = at == GroupAt::First ? order.front() : order.back();
   if (Operation* other = otherUserOfState(anchor, ops)) {
     reason = ("'" + other->getName().getStringRef() + "' reaches the same state in between").str();
+    return nullptr;
+  }
+  if (Operation* other = overwritesInput(anchor, ops)) {
+    reason = ("'" + other->getName().getStringRef() + "' may overwrite an input in between").str();
     return nullptr;
   }
   FailureOr<SmallVector<Value>> needed = valuesNeeded(order, ops, anchor, reason);

@@ -24,7 +24,7 @@ enum class GroupAt { First, Last };
 
 // Moves `ops` (one block) into a new `opName` ("hir.fused.*"), placed where the first or the last of them
 // stood, with the location of `about`, one of them. Returns null and sets `reason` when a value would be used
-// before it exists, or when the ops are not what the fused op's kernel executes.
+// before it exists or after it is overwritten, or when the ops are not what the fused op's kernel executes.
 mlir::Operation* makeFused(llvm::StringRef opName, const OpSet& ops, GroupAt at, mlir::Operation* about,
                            std::string& reason);
 
@@ -55,6 +55,19 @@ template <typename T>
 T soleUser(mlir::Value v) {
   if (!v.hasOneUse()) return nullptr;
   return llvm::dyn_cast<T>(*v.user_begin());
+}
+
+// The same behind reshapes that nobody else reads, which go into `ops` where such a user is found.
+template <typename T>
+T soleUserBehindReshapes(mlir::Value v, OpSet& ops) {
+  llvm::SmallVector<mlir::Operation*> reshapes;
+  for (auto reshape = soleUser<hir::ReshapeOp>(v); reshape; reshape = soleUser<hir::ReshapeOp>(v)) {
+    reshapes.push_back(reshape);
+    v = reshape.getResult();
+  }
+  T user = soleUser<T>(v);
+  if (user) ops.insert(reshapes.begin(), reshapes.end());
+  return user;
 }
 
 }  // namespace qcc::passes

@@ -10,14 +10,18 @@ const EntryPoint* ProgramKind::leaves() const {
   return nullptr;
 }
 
-// Blocks put their result in place of the rows that they take.
+// Blocks put their result in place of the rows that they take; nothing else does that with rows of another
+// function (diesAt).
+static bool goIntoBlock(Value rows) {
+  return llvm::any_of(rows.getUsers(), [](Operation* user) {
+    if (isa<hir::ReshapeOp, hir::SelectRowsOp>(user)) return goIntoBlock(user->getResult(0));
+    return isa<func::CallOp>(user);
+  });
+}
+
 bool ProgramKind::overwritesRows() const {
   const EntryPoint& last = functions.back();
-  if (functions.size() < 2 || !last.rows || prepares()) return false;
-  return llvm::any_of(last.rows.getUsers(), [](Operation* user) {
-    return isa<func::CallOp>(user) ||
-           (isa<hir::SelectRowsOp>(user) && llvm::any_of(user->getUsers(), llvm::IsaPred<func::CallOp>));
-  });
+  return functions.size() > 1 && last.rows && !prepares() && goIntoBlock(last.rows);
 }
 
 namespace {

@@ -212,6 +212,9 @@ FailureOr<FusedParts> FusedGatedDeltaOp::match(ArrayRef<Operation*> ops, ValueRa
   auto decay = s.producer<GdnDecayOp>(delta.getG(), delta);
   auto beta = decay ? s.activation(delta.getBeta(), ActivationKind::Sigmoid, delta) : ActivationOp();
   if (!beta) return failure();
+  if (size_t rank = shapeOf(beta.getX()).size(); rank != 2)
+    return s.refuse(beta,
+                    "it is of " + Twine(rank) + " dimensions, a number for each row and head is needed");
 
   // Behind the rule: norm per head, times silu(z).
   auto norm = s.only<RmsNormOp>();

@@ -230,3 +230,36 @@ func.func private @block_gate_first(%qg: tensor<?x128xf32>, %k: tensor<?x32xf32>
   %y = hir.reshape %m : tensor<?x2x32xf32> -> tensor<?x64xf32>
   return %y : tensor<?x64xf32>
 }
+
+// -----
+
+// The factor may be one over flat rows.
+// CHECK-LABEL: func.func private @block_flat_gate
+// CHECK: hir.fused.gated_attention %arg0 gate %arg1 {{.*}} -> tensor<?x64xf32> {
+// CHECK-NOT: hir.fused
+// CHECK: return
+func.func private @block_flat_gate(%q: tensor<?x2x32xf32>, %qg: tensor<?x128xf32>, %rows: !hir.rows, %kv: !hir.state<kv, 1x32, f16>) -> tensor<?x64xf32> {
+  %qh = hir.reshape %qg : tensor<?x128xf32> -> tensor<?x2x64xf32>
+  %gate = hir.slice %qh[32, 32] : tensor<?x2x64xf32>
+  // expected-remark @below {{fused gated_attention: 7 ops}}
+  %o = hir.attention %q, %kv, %rows scale 0.17 : tensor<?x2x32xf32>, !hir.state<kv, 1x32, f16>
+  %flat = hir.reshape %o : tensor<?x2x32xf32> -> tensor<?x64xf32>
+  %g = hir.reshape %gate : tensor<?x2x32xf32> -> tensor<?x64xf32>
+  %s = hir.activation sigmoid %g : tensor<?x64xf32>
+  %m = hir.mul %flat, %s : tensor<?x64xf32>
+  return %m : tensor<?x64xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func private @block_flat_other_factor
+// CHECK: hir.fused.gated_attention {{.*}} -> tensor<?x64xf32> {
+// CHECK: hir.mul
+func.func private @block_flat_other_factor(%q: tensor<?x2x32xf32>, %s: tensor<?x64xf32>, %rows: !hir.rows, %kv: !hir.state<kv, 1x32, f16>) -> tensor<?x64xf32> {
+  // expected-remark @below {{missed gated_attention: the factor on the output is not a sigmoid gate of its own}}
+  // expected-remark @below {{fused gated_attention: 2 ops}}
+  %o = hir.attention %q, %kv, %rows scale 0.17 : tensor<?x2x32xf32>, !hir.state<kv, 1x32, f16>
+  %flat = hir.reshape %o : tensor<?x2x32xf32> -> tensor<?x64xf32>
+  %m = hir.mul %flat, %s : tensor<?x64xf32>
+  return %m : tensor<?x64xf32>
+}

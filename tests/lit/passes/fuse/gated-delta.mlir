@@ -220,3 +220,64 @@ func.func private @block_grouped(%qkv: tensor<?x256xf32>, %z: tensor<?x128xf32>,
   %y = hir.reshape %m : tensor<?x4x32xf32> -> tensor<?x128xf32>
   return %y : tensor<?x128xf32>
 }
+
+// -----
+
+// The gate may be one over flat rows.
+// CHECK-LABEL: func.func private @block_flat_gate
+// CHECK: hir.fused.gated_delta %arg0 z %arg1 alpha %arg2 beta %arg3 {{.*}} -> tensor<?x64xf32> {
+// CHECK-NOT: hir.fused
+// CHECK: return
+func.func private @block_flat_gate(%qkv: tensor<?x128xf32>, %z: tensor<?x64xf32>, %alpha: tensor<?x2xf32>, %beta: tensor<?x2xf32>,
+    %rows: !hir.rows, %cw: !hir.weight<128x4, f32>, %a: !hir.weight<2, f32>, %dt: !hir.weight<2, f32>, %nw: !hir.weight<32, f32>,
+    %cs: !hir.state<conv, 3x128, f32>, %ds: !hir.state<delta, 2x32x32, f32>) -> tensor<?x64xf32> {
+  %c = hir.causal_conv1d %qkv, %cw, %cs, %rows : tensor<?x128xf32>, !hir.weight<128x4, f32>, !hir.state<conv, 3x128, f32>
+  %s = hir.activation silu %c : tensor<?x128xf32>
+  %q0 = hir.slice %s[0, 32] : tensor<?x128xf32>
+  %k0 = hir.slice %s[32, 32] : tensor<?x128xf32>
+  %v0 = hir.slice %s[64, 64] : tensor<?x128xf32>
+  %q1 = hir.reshape %q0 : tensor<?x32xf32> -> tensor<?x1x32xf32>
+  %k1 = hir.reshape %k0 : tensor<?x32xf32> -> tensor<?x1x32xf32>
+  %v1 = hir.reshape %v0 : tensor<?x64xf32> -> tensor<?x2x32xf32>
+  %q2 = hir.l2_norm %q1 eps 1.0e-6 : tensor<?x1x32xf32>
+  %k2 = hir.l2_norm %k1 eps 1.0e-6 : tensor<?x1x32xf32>
+  %g = hir.gdn_decay %alpha, %a, %dt : tensor<?x2xf32>, !hir.weight<2, f32>, !hir.weight<2, f32>
+  %b = hir.activation sigmoid %beta : tensor<?x2xf32>
+  // expected-remark @below {{fused gated_delta: 17 ops}}
+  %o = hir.gated_delta %q2, %k2, %v1, %g, %b, %ds, %rows scale 0.17 : tensor<?x1x32xf32>, tensor<?x2x32xf32>, tensor<?x2xf32>, !hir.state<delta, 2x32x32, f32>
+  %n = hir.rms_norm %o, %nw eps 1.0e-6 : tensor<?x2x32xf32>, !hir.weight<32, f32>
+  %nf = hir.reshape %n : tensor<?x2x32xf32> -> tensor<?x64xf32>
+  %zs = hir.activation silu %z : tensor<?x64xf32>
+  %m = hir.mul %nf, %zs : tensor<?x64xf32>
+  return %m : tensor<?x64xf32>
+}
+
+// -----
+
+// Its kernel takes a number for each row and head, not heads of one.
+// CHECK-LABEL: func.func private @block_beta_heads
+// CHECK-NOT: hir.fused
+func.func private @block_beta_heads(%qkv: tensor<?x128xf32>, %z: tensor<?x64xf32>, %alpha: tensor<?x2xf32>, %beta: tensor<?x2x1xf32>,
+    %rows: !hir.rows, %cw: !hir.weight<128x4, f32>, %a: !hir.weight<2, f32>, %dt: !hir.weight<2, f32>, %nw: !hir.weight<32, f32>,
+    %cs: !hir.state<conv, 3x128, f32>, %ds: !hir.state<delta, 2x32x32, f32>) -> tensor<?x64xf32> {
+  %c = hir.causal_conv1d %qkv, %cw, %cs, %rows : tensor<?x128xf32>, !hir.weight<128x4, f32>, !hir.state<conv, 3x128, f32>
+  %s = hir.activation silu %c : tensor<?x128xf32>
+  %q0 = hir.slice %s[0, 32] : tensor<?x128xf32>
+  %k0 = hir.slice %s[32, 32] : tensor<?x128xf32>
+  %v0 = hir.slice %s[64, 64] : tensor<?x128xf32>
+  %q1 = hir.reshape %q0 : tensor<?x32xf32> -> tensor<?x1x32xf32>
+  %k1 = hir.reshape %k0 : tensor<?x32xf32> -> tensor<?x1x32xf32>
+  %v1 = hir.reshape %v0 : tensor<?x64xf32> -> tensor<?x2x32xf32>
+  %q2 = hir.l2_norm %q1 eps 1.0e-6 : tensor<?x1x32xf32>
+  %k2 = hir.l2_norm %k1 eps 1.0e-6 : tensor<?x1x32xf32>
+  %g = hir.gdn_decay %alpha, %a, %dt : tensor<?x2xf32>, !hir.weight<2, f32>, !hir.weight<2, f32>
+  %b0 = hir.activation sigmoid %beta : tensor<?x2x1xf32>
+  %b = hir.reshape %b0 : tensor<?x2x1xf32> -> tensor<?x2xf32>
+  // expected-remark @below {{missed gated_delta: the kernel does not execute this 'hir.activation': it is of 3 dimensions, a number for each row and head is needed}}
+  %o = hir.gated_delta %q2, %k2, %v1, %g, %b, %ds, %rows scale 0.17 : tensor<?x1x32xf32>, tensor<?x2x32xf32>, tensor<?x2xf32>, !hir.state<delta, 2x32x32, f32>
+  %n = hir.rms_norm %o, %nw eps 1.0e-6 : tensor<?x2x32xf32>, !hir.weight<32, f32>
+  %nf = hir.reshape %n : tensor<?x2x32xf32> -> tensor<?x64xf32>
+  %zs = hir.activation silu %z : tensor<?x64xf32>
+  %m = hir.mul %nf, %zs : tensor<?x64xf32>
+  return %m : tensor<?x64xf32>
+}
