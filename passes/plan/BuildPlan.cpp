@@ -109,10 +109,22 @@ LogicalResult checkStream(func::CallOp call) {
   if (call.getNumResults() != 1)
     return call.emitError("a block returns the residual stream alone, but '")
            << call.getCallee() << "' returns " << call.getNumResults() << " values";
-  if (!diesAt(call.getOperand(0), call))
+  // Chosen rows lie among the others, where the program has both.
+  Value stream = call.getOperand(0);
+  while (auto select = placeOf(stream).getDefiningOp<hir::SelectRowsOp>()) stream = select.getX();
+  if (!diesAt(stream, call))
     return call.emitError("'") << call.getCallee()
                                << "' puts its result in place of the residual stream, which is needed "
                                   "afterwards";
+  return success();
+}
+
+// What a block takes beside the stream it may read when the stream has changed.
+LogicalResult checkApart(func::CallOp call, ArrayRef<std::pair<BlockArgument, View>> arguments) {
+  for (const auto& [argument, view] : arguments.drop_front())
+    if (view.space == arguments.front().second.space && view.offset == arguments.front().second.offset)
+      return call.emitError("'") << call.getCallee() << "' puts its result in place of the residual stream, "
+                                 << "which it takes again as argument " << argument.getArgNumber();
   return success();
 }
 
@@ -253,6 +265,12 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
                << begin.name() << " takes rows of " << cols << " values and leaves rows of "
                << colsOf(leaves->left) << ", in one place";
       int64_t rows = begin.leftBy.empty() || begin.tokens ? p.rows : streamRows.lookup(begin.leftBy);
+      const bool all = !begin.leftBy.empty() && !begin.tokens && !begin.chosen;
+      if (all && rows != p.rows)
+        return begin.func.emitError("@")
+               << begin.name() << " takes all rows that @" << begin.leftBy
+               << " leaves, of which there are up to " << rows << ", in a program of " << p.rows
+               << ": option 'head' needs " << rows << " alone";
       p.stream = p.arena.allocate("x", 4 * cols * rows);
       p.stream.stride = cols;
       return success();
@@ -320,6 +338,9 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
       auto func = module.lookupSymbol<func::FuncOp>(call.getCallee());
       if (!func || func.isExternal())
         return call.emitError("call of unknown function '") << call.getCallee() << "'";
+      auto name = call->getAttrOfType<StringAttr>("layer");
+      if (!name)
+        return call.emitError("call of '") << call.getCallee() << "' needs an attribute layer = \"blk.N\"";
       FailureOr<Layer> layer = measure(tables, call, func, target.layouts);
       if (failed(layer)) return failure();
 
@@ -337,13 +358,11 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
         view->selected = false;
         arguments.push_back({argument, *view});
       }
-      if (failed(checkStream(call))) return failure();
+      if (failed(checkStream(call)) || failed(checkApart(call, arguments))) return failure();
       auto [it, isNew] = p.blocks.try_emplace(key);
       Built& built = it->second;
       if (isNew) {
-        built.name = (func.getName() + "_" + p.name).str();
-        if (p.blocks.size() > 1 && module.lookupSymbol(built.name))
-          built.name += "_" + std::to_string(p.blocks.size());
+        built.name = blockName(func.getName(), p);
         built.relative = layer->relative;
         if (failed(lowerBlock(func, call, *layer, arguments, p, built))) return failure();
       } else if (built.relative != layer->relative) {
@@ -356,8 +375,16 @@ struct BuildPlanPass : impl::BuildPlanBase<BuildPlanPass> {
       OpBuilder body = OpBuilder::atBlockEnd(&p.op.getBody().front());
       Bases bases = layer->bases();
       plan::CallOp::create(body, call.getLoc(), built.name, bases.weights, bases.state, bases.kv,
-                           call->getAttrOfType<StringAttr>("layer").getValue());
+                           name.getValue());
       return success();
+    }
+
+    // Blocks of one function on other buffers are numbered; and so is one whose name is another's by chance.
+    std::string blockName(StringRef function, const Program& p) {
+      const std::string plain = (function + "_" + p.name).str();
+      std::string name = plain;
+      for (size_t n = p.blocks.size(); module.lookupSymbol(name); ++n) name = plain + "_" + std::to_string(n);
+      return name;
     }
 
     LogicalResult lowerBlock(func::FuncOp func, func::CallOp call, const Layer& layer,

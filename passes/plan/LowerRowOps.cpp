@@ -157,6 +157,8 @@ struct AddLowering : LoweringOf<AddLowering, hir::AddOp> {
     bool intoRhs = rhsDies && (!lhsDies || rhs->offset == 0);
     View &y = intoRhs ? *rhs : *lhs, &x = intoRhs ? *lhs : *rhs;
     if (x.offset == y.offset) return l.noKernel(op) << " of a value with itself";
+    if (l.isPlaced(op.getResult()) && l.view(op.getResult(), op)->offset != y.offset)
+      return l.noKernel(op) << " that begins the residual stream: the sum takes the place of an operand";
     l.dispatch(op, plan::AddSpec{rowElements(op.getResult())}, {Lowering::ref(x), Lowering::ref(y)});
     l.place(op.getResult(), y);
     return success();

@@ -483,3 +483,73 @@ func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?
   %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
   return %l : tensor<?x32xf32>
 }
+
+// -----
+
+func.func private @block_a(%x: tensor<?x64xf32>, %e: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %s = hir.swiglu %x, %x : tensor<?x64xf32>
+  %y = hir.add %x, %s : tensor<?x64xf32>
+  %z = hir.swiglu %y, %e : tensor<?x64xf32>
+  %r = hir.add %y, %z : tensor<?x64xf32>
+  return %r : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  // expected-error @below {{'block_a' puts its result in place of the residual stream, which it takes again as argument 1}}
+  %y = func.call @block_a(%x, %x) {layer = "blk.0"} : (tensor<?x64xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+
+// -----
+
+// Chosen rows lie among the others.
+func.func private @block_a(%x: tensor<?x64xf32>) -> tensor<?x64xf32> {
+  %s = hir.swiglu %x, %x : tensor<?x64xf32>
+  %y = hir.add %x, %s : tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  return %x : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
+  %n = hir.param "n" : !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x128, f32>
+  %a = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  // expected-error @below {{'block_a' puts its result in place of the residual stream, which is needed afterwards}}
+  %b = func.call @block_a(%a) {layer = "blk.0"} : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  %c = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %u = hir.rms_norm %b, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %v = hir.rms_norm %c, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %w = hir.concat %u, %v : tensor<?x64xf32>, tensor<?x64xf32>
+  %l = hir.linear %w, %t : tensor<?x128xf32>, !hir.weight<32x128, f32>
+  return %l : tensor<?x32xf32>
+}
+
+// -----
+
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %u = hir.param "u" : !hir.weight<32x64, f32>
+  %a = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  %b = hir.embed %u, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  // expected-error @below {{no kernel for 'hir.add' on target cpu that begins the residual stream: the sum takes the place of an operand}}
+  %x = hir.add %a, %b : tensor<?x64xf32>
+  return %x : tensor<?x64xf32>
+}
+
+// -----
+
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  return %x : tensor<?x64xf32>
+}
+// expected-error @below {{@head takes all rows that @trunk leaves, of which there are up to 16, in a program of 1: option 'head' needs 16 alone}}
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}) -> (tensor<?x32xf32> {hir.logits}) {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %l = hir.linear %x, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
