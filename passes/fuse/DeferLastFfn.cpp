@@ -123,6 +123,13 @@ struct DeferLastFfnPass : impl::DeferLastFfnBase<DeferLastFfnPass> {
   }
 
   void move(func::CallOp call, ArrayRef<EntryPoint> takers, llvm::function_ref<void(const Twine&)> kept) {
+    int64_t selections = 0;
+    for (const EntryPoint& taker : takers) selections += llvm::range_size(taker.rows.getUsers());
+    // Its weights would be those of several calls, and of several of one program's each would overwrite the
+    // rows of the next.
+    if (selections > 1)
+      return kept("the rows that @" + takers.front().leftBy + " leaves are chosen in " + Twine(selections) +
+                  " places");
     SymbolTable symbols(getOperation());
     auto block = symbols.lookup<func::FuncOp>(call.getCallee());
     if (!block || block.isExternal() || block.getNumResults() != 1)

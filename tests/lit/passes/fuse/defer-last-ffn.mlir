@@ -204,3 +204,47 @@ func.func @whole_head(%x: tensor<?x64xf32> {hir.left_by = @whole}, %out_rows: te
   %l = hir.linear %s, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
   return %l : tensor<?x32xf32>
 }
+
+// -----
+
+// Where rows are chosen twice there would be two calls of what is moved, and its weights are those of one layer.
+// CHECK-NOT: _mixer
+func.func private @block_a(%x: tensor<?x64xf32>, %rows: !hir.rows, %o: !hir.weight<64x64, f32>, %n: !hir.weight<64, f32>, %f: !hir.weight<64x64, f32>, %kv: !hir.state<kv, 1x64, f16>) -> tensor<?x64xf32> {
+  %q = hir.reshape %x : tensor<?x64xf32> -> tensor<?x1x64xf32>
+  hir.kv_store %q, %q, %kv, %rows : tensor<?x1x64xf32>, !hir.state<kv, 1x64, f16>
+  %a = hir.attention %q, %kv, %rows scale 1.0 : tensor<?x1x64xf32>, !hir.state<kv, 1x64, f16>
+  %h = hir.reshape %a : tensor<?x1x64xf32> -> tensor<?x64xf32>
+  %p = hir.linear %h, %o : tensor<?x64xf32>, !hir.weight<64x64, f32>
+  %r = hir.add %x, %p : tensor<?x64xf32>
+  %u = hir.rms_norm %r, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %d = hir.linear %u, %f : tensor<?x64xf32>, !hir.weight<64x64, f32>
+  %s = hir.add %r, %d : tensor<?x64xf32>
+  return %s : tensor<?x64xf32>
+}
+func.func @trunk(%ids: tensor<?xi32>, %rows: !hir.rows) -> tensor<?x64xf32> {
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %x = hir.embed %t, %ids : !hir.weight<32x64, f32>, tensor<?xi32>
+  %o0 = hir.param "blk.0.o" : !hir.weight<64x64, f32>
+  %n0 = hir.param "blk.0.norm" : !hir.weight<64, f32>
+  %f0 = hir.param "blk.0.ffn" : !hir.weight<64x64, f32>
+  %kv0 = hir.state "blk.0.kv" : !hir.state<kv, 1x64, f16>
+  // expected-remark @below {{kept last_ffn: the rows that @trunk leaves are chosen in 2 places}}
+  %y = func.call @block_a(%x, %rows, %o0, %n0, %f0, %kv0) {layer = "blk.0"} : (tensor<?x64xf32>, !hir.rows, !hir.weight<64x64, f32>, !hir.weight<64, f32>, !hir.weight<64x64, f32>, !hir.state<kv, 1x64, f16>) -> tensor<?x64xf32>
+  return %y : tensor<?x64xf32>
+}
+func.func @head(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %n = hir.param "n.head" : !hir.weight<64, f32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}
+func.func @other(%x: tensor<?x64xf32> {hir.left_by = @trunk}, %out_rows: tensor<?xi32>) -> (tensor<?x32xf32> {hir.logits}) {
+  %s = hir.select_rows %x, %out_rows : tensor<?x64xf32>, tensor<?xi32>
+  %n = hir.param "n.other" : !hir.weight<64, f32>
+  %u = hir.rms_norm %s, %n eps 1.0e-6 : tensor<?x64xf32>, !hir.weight<64, f32>
+  %t = hir.param "t" : !hir.weight<32x64, f32>
+  %l = hir.linear %u, %t : tensor<?x64xf32>, !hir.weight<32x64, f32>
+  return %l : tensor<?x32xf32>
+}

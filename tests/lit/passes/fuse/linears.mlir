@@ -49,11 +49,41 @@ func.func private @block_no_norm(%x: tensor<?x64xf32>, %w: !hir.weight<128x64, q
 // CHECK-LABEL: func.func private @block_late_weight
 // CHECK-NOT: hir.fused
 func.func private @block_late_weight(%x: tensor<?x64xf32>, %wa: !hir.weight<128x64, f16>) -> (tensor<?x128xf32>, tensor<?x96xf32>) {
-  // expected-remark @below {{missed merged_linear: 'hir.param' produces an input only after the group}}
   %a = hir.linear %x, %wa : tensor<?x64xf32>, !hir.weight<128x64, f16>
   %wb = hir.param "blk.0.late.weight" : !hir.weight<96x64, f16>
+  // expected-remark @below {{missed merged_linear: 'hir.param' produces an input only after the group}}
   %b = hir.linear %x, %wb : tensor<?x64xf32>, !hir.weight<96x64, f16>
   return %a, %b : tensor<?x128xf32>, tensor<?x96xf32>
+}
+
+// -----
+
+// Only that one stays outside.
+// CHECK-LABEL: func.func private @block_one_late_weight
+// CHECK: hir.fused.merged_linear(%arg0, %arg0) weights(%arg1, %arg2)
+// CHECK: hir.param
+// CHECK-NEXT: hir.linear %arg0
+func.func private @block_one_late_weight(%x: tensor<?x64xf32>, %wa: !hir.weight<128x64, f16>, %wc: !hir.weight<32x64, f16>) -> (tensor<?x128xf32>, tensor<?x96xf32>, tensor<?x32xf32>) {
+  // expected-remark @below {{fused merged_linear: 2 ops}}
+  %a = hir.linear %x, %wa : tensor<?x64xf32>, !hir.weight<128x64, f16>
+  %wb = hir.param "blk.0.late.weight" : !hir.weight<96x64, f16>
+  // expected-remark @below {{missed merged_linear: 'hir.param' produces an input only after the group}}
+  %b = hir.linear %x, %wb : tensor<?x64xf32>, !hir.weight<96x64, f16>
+  %c = hir.linear %x, %wc : tensor<?x64xf32>, !hir.weight<32x64, f16>
+  return %a, %b, %c : tensor<?x128xf32>, tensor<?x96xf32>, tensor<?x32xf32>
+}
+
+// -----
+
+// Logits stay alone, whole or cut: programs that give none leave their matrix out.
+// CHECK-LABEL: func.func @gives_logits
+// CHECK-COUNT-3: hir.linear %arg0
+func.func @gives_logits(%x: tensor<?x64xf32>, %w: !hir.weight<128x64, f16>, %v: !hir.weight<64x64, f16>) -> (tensor<?x128xf32> {hir.logits}, tensor<?x96xf32> {hir.logits}, tensor<?x64xf32>) {
+  %l = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<128x64, f16>
+  %m = hir.linear %x, %w : tensor<?x64xf32>, !hir.weight<128x64, f16>
+  %cut = hir.slice %m[0, 96] : tensor<?x128xf32>
+  %y = hir.linear %x, %v : tensor<?x64xf32>, !hir.weight<64x64, f16>
+  return %l, %cut, %y : tensor<?x128xf32>, tensor<?x96xf32>, tensor<?x64xf32>
 }
 
 // -----
@@ -62,10 +92,10 @@ func.func private @block_late_weight(%x: tensor<?x64xf32>, %wa: !hir.weight<128x
 // CHECK-LABEL: func.func private @block_late_quantize
 // CHECK-NOT: hir.fused
 func.func private @block_late_quantize(%x: tensor<?x64xf32>, %wa: !hir.weight<128x64, f16>, %wb: !hir.weight<96x64, q8_0>) -> (tensor<?x128xf32>, tensor<?x96xf32>) {
-  // expected-remark @below {{missed merged_linear: 'hir.quantize' produces an input only after the group}}
   %a = hir.linear %x, %wa : tensor<?x64xf32>, !hir.weight<128x64, f16>
   // expected-remark @below {{missed norm_quant: the rounded value does not come from a norm}}
   %q = hir.quantize %x block 32 : tensor<?x64xf32>
+  // expected-remark @below {{missed merged_linear: 'hir.quantize' produces an input only after the group}}
   %b = hir.linear %q, %wb : tensor<?x64xf32, #hir.int8<32>>, !hir.weight<96x64, q8_0>
   return %a, %b : tensor<?x128xf32>, tensor<?x96xf32>
 }
