@@ -1,5 +1,6 @@
 #include "passes/Passes.h"
 
+#include <limits>
 #include <map>
 
 #include "dialects/layouts/layouts.h"
@@ -292,9 +293,10 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
       if (area.base < 0 || area.base % plan::kAlignment != 0)
         return run.error(call) << area.name << " base " << area.base << " is not a multiple of "
                                << plan::kAlignment;
-      if (area.base + area.bytes > area.end && area.bytes > 0)
-        return run.error(call) << area.name << " " << range(area.base, area.base + area.bytes)
-                               << " lies outside the artifact's " << area.end << " bytes";
+      const int64_t room = std::numeric_limits<int64_t>::max() - area.base;
+      if (const int64_t end = area.base + std::min(area.bytes, room); end > area.end && area.bytes > 0)
+        return run.error(call) << area.name << " " << range(area.base, end) << " lies outside the artifact's "
+                               << area.end << " bytes";
     }
     for (Operation& op : block.getBody().front()) {
       if (isa<plan::BarrierOp>(op))
@@ -323,12 +325,24 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
       if (run.call && ref.getSpace() == plan::Space::State) base = run.call.getState();
       if (run.call && ref.getSpace() == plan::Space::KV) base = run.call.getKv();
       int64_t begin = ref.getOffset() + base, end = begin + ref.getBytes();
-      if (failed(checkPlace(run, op, roleName, ref, begin))) return failure();
+      if (failed(checkPlace(run, op, roleName, ref, begin)) || failed(checkRows(run, op, roleName, ref)))
+        return failure();
       if (ref.getSpace() != plan::Space::Weights && ref.getSpace() != plan::Space::Thread)
         touches.push_back({ref.getSpace(), begin, end, ref.getAccess() != plan::Access::Read, op});
     }
     if (failed(checkOrder(run, op, touches))) return failure();
     return checkValues(run, op, liveIns);
+  }
+
+  // Among a step's rows any may be chosen; how many another program leaves is checked where it hands them
+  // over.
+  static LogicalResult checkRows(Run& run, plan::DispatchOp op, StringRef roleName, plan::RefAttr ref) {
+    if (ref.getSpace() != plan::Space::Arena || run.program.getStream()) return success();
+    const plan::Role role = plan::roleOf(op, roleName);
+    const auto rows = static_cast<int64_t>(run.program.getRows());
+    if (role.unit != plan::Unit::AnyRows || ref.getBytes() / role.bytes >= rows) return success();
+    return run.error(op) << "role '" << roleName << "' of '" << op.getFamily() << "' has "
+                         << ref.getBytes() / role.bytes << " rows of the program's " << rows;
   }
 
   // Range and meaning of one binding.
@@ -349,6 +363,7 @@ struct VerifyPlanPass : impl::VerifyPlanBase<VerifyPlanPass> {
         if (begin % plan::kAlignment != 0) return outside("is not aligned to " + Twine(plan::kAlignment));
         return success();
       case plan::Space::Logits:
+        if (begin != 0) return outside("is not at the begin of the caller's rows");
         (writesChosenRows(op) ? run.wroteChosen : run.wroteAll) = true;
         return success();
       case plan::Space::Weights: {

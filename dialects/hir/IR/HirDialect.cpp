@@ -61,10 +61,14 @@ LogicalResult RowPiecesAttr::verify(function_ref<InFlightDiagnostic()> emitError
   if (begins.empty() || begins.size() != counts.size())
     return emitError() << "row pieces need a begin and a count for each piece, found " << begins.size()
                        << " and " << counts.size();
-  for (auto [begin, count] : llvm::zip_equal(begins, counts))
+  int64_t picked = 0, total = 0;
+  for (auto [begin, count] : llvm::zip_equal(begins, counts)) {
     if (begin < 0 || count < 1 || begin >= groupRows || count > groupRows - begin)
       return emitError() << "rows [" << begin << ", " << begin << " + " << count
                          << ") are not inside a group of " << groupRows;
+    if (llvm::AddOverflow(picked, count, picked) || llvm::MulOverflow(groups, picked, total))
+      return emitError() << "row pieces have more rows than fit in 64 bits";
+  }
   return success();
 }
 

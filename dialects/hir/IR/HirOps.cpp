@@ -3,6 +3,8 @@
 
 #include <cmath>
 
+#include "llvm/Support/MathExtras.h"
+
 #define GET_OP_CLASSES
 #include "dialects/hir/IR/HirOps.cpp.inc"
 
@@ -201,15 +203,24 @@ LogicalResult LinearOp::verify() {
   return success();
 }
 
+// Elements of a row; none where they are more than fit in 64 bits.
+static std::optional<int64_t> elementsOfRow(ArrayRef<int64_t> shape) {
+  int64_t elements = 1;
+  for (int64_t dim : shape.drop_front())
+    if (llvm::MulOverflow(elements, dim, elements)) return std::nullopt;
+  return elements;
+}
+
 LogicalResult ReshapeOp::verify() {
   ArrayRef<int64_t> from = shapeOf(getX()), to = shapeOf(getResult());
   if (from[0] != to[0])
     return emitOpError() << "must keep the rows: x has " << dimText(from[0]) << ", the result has "
                          << dimText(to[0]);
-  int64_t fromSize = llvm::product_of(from.drop_front()), toSize = llvm::product_of(to.drop_front());
-  if (fromSize != toSize)
-    return emitOpError() << "must keep the elements of a row: x has " << fromSize << ", the result has "
-                         << toSize;
+  std::optional<int64_t> fromSize = elementsOfRow(from), toSize = elementsOfRow(to);
+  if (!fromSize || !toSize) return emitOpError() << "has rows of more elements than fit in 64 bits";
+  if (*fromSize != *toSize)
+    return emitOpError() << "must keep the elements of a row: x has " << *fromSize << ", the result has "
+                         << *toSize;
   return success();
 }
 
@@ -420,6 +431,9 @@ LogicalResult MoeExpertsOp::verify() {
   int64_t experts = getExperts(), width = getWidth(), used = shapeOf(getIds())[1];
   if (down.getShape()[0] != experts || down.getShape()[2] != width)
     return emitOpError() << "down must be " << experts << " x features x " << width << ", found " << down;
+  if (auto route = getIds().getDefiningOp<MoeRouteOp>(); route && shapeOf(route.getLogits())[1] != experts)
+    return emitOpError() << "ids are chosen among " << shapeOf(route.getLogits())[1] << " experts, gate has "
+                         << experts;
   if (used < 1 || used > experts)
     return emitOpError() << "a row must use 1 to the " << experts << " experts, found " << used;
   if (shapeOf(getWeights())[1] != used)

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/DialectImplementation.h"
 
@@ -31,6 +33,9 @@ LogicalResult RefAttr::verify(function_ref<InFlightDiagnostic()> emitError, Spac
   if (offset < 0 || bytes <= 0)
     return emitError() << "a reference needs offset >= 0 and bytes > 0, found offset " << offset << ", bytes "
                        << bytes;
+  if (offset > std::numeric_limits<int64_t>::max() - bytes)
+    return emitError() << "a reference needs an end that fits in 64 bits, found offset " << offset
+                       << ", bytes " << bytes;
   return success();
 }
 

@@ -19,6 +19,8 @@ LogicalResult verifyPlaced(Operation* op, int64_t offset, int64_t bytes) {
     return op->emitOpError() << "offset must be a non-negative multiple of " << kAlignment << ", found "
                              << offset;
   if (bytes <= 0) return op->emitOpError() << "size must be positive, found " << bytes;
+  if (int64_t end = 0; llvm::AddOverflow(offset, bytes, end))
+    return op->emitOpError() << "end must fit in 64 bits, found offset " << offset << " and size " << bytes;
   return success();
 }
 

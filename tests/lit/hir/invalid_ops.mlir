@@ -700,3 +700,28 @@ func.func @scale_rows_rows(%x: tensor<3x64xf32>, %f: tensor<2x1xf32>) {
   %y = hir.scale_rows %x by %f : tensor<3x64xf32>, tensor<2x1xf32>
   return
 }
+
+// -----
+
+func.func @reshape_overflow(%x: tensor<?x1xf32>) {
+  // expected-error @+1 {{'hir.reshape' op has rows of more elements than fit in 64 bits}}
+  %y = hir.reshape %x : tensor<?x1xf32> -> tensor<?x4294967296x4294967296xf32>
+  return
+}
+
+// -----
+
+func.func @moe_route_of_others(%x: tensor<?x64xf32>, %l: tensor<?x10xf32>, %g: !hir.weight<8x32x64, f32>, %d: !hir.weight<8x64x32, f32>) {
+  %i, %w = hir.moe_route %l softmax top_k 2 normalise true floor 0.5 scale 1.0 : tensor<?x10xf32>
+  // expected-error @+1 {{'hir.moe_experts' op ids are chosen among 10 experts, gate has 8}}
+  %y = hir.moe_experts %x, %i, %w gate %g up %g down %d : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>, !hir.weight<8x32x64, f32>, !hir.weight<8x32x64, f32>, !hir.weight<8x64x32, f32>) -> tensor<?x64xf32>
+  return
+}
+
+// -----
+
+func.func @row_pieces_overflow() {
+  // expected-error @+1 {{row pieces have more rows than fit in 64 bits}}
+  %w = hir.param "w" pieces #hir.row_pieces<2305843009213693952 groups of 3 rows, [0, 0], [2, 2]> : !hir.weight<4x64, f32>
+  return
+}

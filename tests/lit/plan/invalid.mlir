@@ -84,6 +84,17 @@ module attributes {a = #plan.ref<arena, 0, 0, read>} {
 
 // -----
 
+// expected-error @below {{a reference needs an end that fits in 64 bits, found offset 9223372036854775744, bytes 128}}
+module attributes {a = #plan.ref<arena, 9223372036854775744, 128, write>} {
+}
+
+// -----
+
+// expected-error @below {{end must fit in 64 bits, found offset 9223372036854775744 and size 64}}
+plan.weight @w ["t"] "f32" f32 1 x 16 at 9223372036854775744 size 64
+
+// -----
+
 plan.block @b weights 0 state 0 kv 0 {
   // expected-error @below {{unknown kernel family 'softmax'}}
   plan.dispatch "softmax" {} [] []

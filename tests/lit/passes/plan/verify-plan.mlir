@@ -474,3 +474,34 @@ plan.program @p given 32 leaves "trunk" rows 1 arena 128 {
   // expected-error @below {{in program 'p': role 'out' of 'norm': thread [32, 160) is not aligned to 64}}
   plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 0, 128, read>, #plan.ref<thread, 32, 128, write>] {buffers = ["x", "", "n"], replicated}
 }
+
+// -----
+
+plan.weight @w ["w"] "f32" x16 32 x 32 at 0 size 4096
+plan.block @b weights 4096 state 0 kv 0 {
+  plan.dispatch "linear" {epilogue = "store", format = "f32", k = 32 : i64, n = 32 : i64, numerics = "f32", rows = "rows"} ["x", "w", "y"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 128, 128, write>] {buffers = ["x", "", "y"]}
+}
+plan.program @p given 32 leaves "trunk" rows 1 arena 256 {
+  // expected-error @below {{in program 'p', layer 'blk.0': weights [9223372036854775744, 9223372036854775807) lies outside the artifact's 4096 bytes}}
+  plan.call @b weights 9223372036854775744 state 0 kv 0 layer "blk.0"
+}
+
+// -----
+
+plan.weight @w ["w"] "f32" x16 32 x 32 at 0 size 4096
+plan.program @p given 32 gives logits rows 1 arena 128 {
+  // expected-error @below {{in program 'p': role 'y' of 'linear': logits [128, 256) is not at the begin of the caller's rows}}
+  plan.dispatch "linear" {epilogue = "store", format = "f32", k = 32 : i64, n = 32 : i64, numerics = "f32", rows = "rows"} ["x", "w", "y"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 0, 4096, read>, #plan.ref<logits, 128, 128, write>] {buffers = ["x", "", ""]}
+}
+
+// -----
+
+// Any of a step's rows may be chosen.
+plan.weight @table ["t"] "f32" x16 32 x 32 at 0 size 4096
+plan.weight @norm ["n"] "f32" f32 1 x 32 at 4096 size 128
+plan.program @p tokens leaves "trunk" gives chosen_logits rows 2 arena 512 {
+  plan.dispatch "embed" {cols = 32 : i64, format = "f32"} ["table", "out"] [#plan.ref<weights, 0, 4096, read>, #plan.ref<arena, 0, 256, write>] {buffers = ["", "x"]}
+  plan.barrier
+  // expected-error @below {{in program 'p': role 'x' of 'norm' has 1 rows of the program's 2}}
+  plan.dispatch "norm" {cols = 32 : i64, eps = 1.0e-6 : f32, source = "out_rows"} ["x", "weight", "out"] [#plan.ref<arena, 0, 128, read>, #plan.ref<weights, 4096, 128, read>, #plan.ref<arena, 256, 256, write>] {buffers = ["x", "", "n"]}
+}
