@@ -40,9 +40,11 @@ StateMemory stateMemory(hir::StateType type, int64_t entry) {
   return {bytes + layouts::kStateBlock * entry, entry};
 }
 
-// Whether all that is made of these rows is rounded to int8 first.
+// Whether all that is made of these rows is rounded to int8 first. To look at them changes nothing.
 static bool goesOnAsInt8(Value rows) {
-  return !rows.use_empty() && llvm::all_of(rows.getUsers(), [](Operation* user) {
+  auto readers =
+      llvm::make_filter_range(rows.getUsers(), [](Operation* user) { return !isa<hir::TraceOp>(user); });
+  return !readers.empty() && llvm::all_of(readers, [](Operation* user) {
     auto type = user->getNumResults() == 1 ? dyn_cast<RankedTensorType>(user->getResult(0).getType())
                                            : RankedTensorType();
     auto blocks = type ? dyn_cast_or_null<hir::Int8Attr>(type.getEncoding()) : hir::Int8Attr();
