@@ -42,6 +42,12 @@ inline constexpr std::array<std::string_view, 8> kCacheSuffixes = {
 
 inline constexpr char kCacheTemporary[] = ".tmp-";  // between name and number, while a file is written
 
+// A piece of a text of which a name is a hash: with its size, so that a line end in one piece does not make
+// two of it.
+inline std::string NamePiece(std::string_view piece) {
+  return std::to_string(piece.size()).append(":").append(piece).append("\n");
+}
+
 constexpr bool IsOfDriver(std::string_view suffix) {
   return suffix == kPipelinesSuffix || suffix == kCubinSuffix;
 }

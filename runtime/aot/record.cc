@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -23,14 +24,17 @@ std::string HashLine(std::string_view text) {
   return Hex(HashOf({reinterpret_cast<const uint8_t*>(text.data()), text.size()})) + "\n";
 }
 
-std::string ReadWhole(const std::string& path) {
+std::string ReadWhole(const std::string& path, bool* unread) {
   std::string text;
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  *unread = fd < 0 && errno != ENOENT && errno != ELOOP;  // a link is none
   if (fd < 0) return text;
   struct stat found;
   if (fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && found.st_size <= kMostBytes) {
     text.resize(static_cast<size_t>(found.st_size));
-    if (read(fd, text.data(), text.size()) != found.st_size) text.clear();
+    const ssize_t got = read(fd, text.data(), text.size());
+    *unread = got < 0;
+    if (got != found.st_size) text.clear();
   }
   close(fd);
   return text;
@@ -38,8 +42,9 @@ std::string ReadWhole(const std::string& path) {
 
 }  // namespace
 
-std::optional<RecordLines> ReadRecord(const std::string& path, const std::string& kind) {
-  const std::string text = ReadWhole(path);
+std::optional<RecordLines> ReadRecord(const std::string& path, const std::string& kind, bool* unread) {
+  bool not_read = false;
+  const std::string text = ReadWhole(path, unread != nullptr ? unread : &not_read);
   const std::string head = "qcc " + kind + "\n";
   if (text.size() < head.size() + kDigits + 1 || text.compare(0, head.size(), head) != 0) return std::nullopt;
   const size_t end = text.size() - kDigits - 1;

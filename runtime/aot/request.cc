@@ -40,8 +40,9 @@ std::string ArtifactPath(const std::string& cache, const std::string& key) {
   return InArtifacts(cache, key, kArtifactSuffix);
 }
 
-std::optional<Seal> ReadSeal(const std::string& cache, const std::string& key) {
-  const std::optional<RecordLines> lines = ReadRecord(InArtifacts(cache, key, kSealSuffix), kSealKind);
+std::optional<Seal> ReadSeal(const std::string& cache, const std::string& key, bool* unread) {
+  const std::optional<RecordLines> lines =
+      ReadRecord(InArtifacts(cache, key, kSealSuffix), kSealKind, unread);
   if (!lines || lines->size() != 3 || (*lines)[0] != key) return std::nullopt;
   const std::optional<Hash128> identity = ParseHash((*lines)[1]);
   const std::optional<FileStamp> stamp = FileStamp::Parse((*lines)[2]);
@@ -83,13 +84,10 @@ std::string RequestName(const std::string& model, const std::string& compiler,
                         const std::vector<std::string>& options) {
   const std::string path = RequestPath(model);
   if (path.empty()) return "";
-  std::string text = kRequestKind;
-  text += "\n" + path + "\n" + compiler + "\n";
+  std::string text = NamePiece(kRequestKind) + NamePiece(path) + NamePiece(compiler);
   for (const std::string& option : options) {
-    text += option + "\n";
     // Where the value is a file, it is that of this folder.
-    const std::string file = RequestPath(option.substr(option.find('=') + 1));
-    if (!file.empty()) text += file + "\n";
+    text += NamePiece(option) + NamePiece(RequestPath(option.substr(option.find('=') + 1)));
   }
   for (const std::string_view feature : CpuFeatures::Detect().Names()) text.append(feature) += ' ';
   return Hex(HashOf({reinterpret_cast<const uint8_t*>(text.data()), text.size()}));

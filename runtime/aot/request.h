@@ -36,7 +36,8 @@ struct Seal {
   Hash128 identity{};  // Artifact::identity()
   FileStamp stamp;
 };
-std::optional<Seal> ReadSeal(const std::string& cache, const std::string& key);
+// `unread` (may be null): whether there may be a good one that could not be read.
+std::optional<Seal> ReadSeal(const std::string& cache, const std::string& key, bool* unread = nullptr);
 bool WriteSeal(const std::string& cache, const std::string& key, const Seal& seal);
 
 std::string ArtifactPath(const std::string& cache, const std::string& key);

@@ -128,6 +128,9 @@ class Device {
   virtual bool samples() const = 0;                  // whether StepRequest::samples is served
   // Whether KV of Element::kB16 lies in rows of integers (runtime/abi/integer_row.h), not as f16.
   virtual bool has_integer_rows() const { return false; }
+  // Whether each range of Read and Write waits for the device: few long ones are better, though the host
+  // copies once more.
+  virtual bool copies_wait() const { return false; }
 
   // The most rows that a step should have when its longest sequence will hold `context` tokens: larger ones
   // of `programs`, which give no logits, would keep the device busy for too long at a time. Not fewer than

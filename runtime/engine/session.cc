@@ -316,16 +316,6 @@ std::vector<CopyRange> Session::StateRanges(size_t part, uint8_t* bytes, uint64_
   return ranges;
 }
 
-void Session::AppendKvRanges(size_t part, uint64_t begin, uint64_t run, uint8_t* bytes,
-                             std::vector<CopyRange>* ranges) const {
-  for (const KvPlane& plane : engine_.plan(part).kv_planes) {
-    if (engine_.IsDraftsOwn(part, plane)) continue;
-    ranges->push_back({&areas_[part].kv, plane.offset * kv_capacity_ + begin * plane.row_bytes, bytes,
-                       run * plane.row_bytes});
-    bytes += run * plane.row_bytes;
-  }
-}
-
 Status Session::ReadState(uint64_t tokens, uint8_t* bytes) const {
   if (damaged_) return Damaged();
   for (size_t part = 0; part < engine_.part_count(); ++part) {
@@ -355,45 +345,6 @@ Status Session::WriteState(uint64_t tokens, const uint8_t* bytes, const char* wh
     bytes += engine_.StateBytes(part, tokens);
   }
   return WriteRanges(ranges, what);
-}
-
-template <typename Copy>
-Status Session::CopyKv(uint64_t begin, uint64_t run, std::span<uint8_t* const> blocks, const char* what,
-                       Copy copy) const {
-  constexpr size_t kAtOnce = 64;  // so that the list of ranges stays short, however long the sequence is
-  for (size_t first = 0; first < blocks.size(); first += kAtOnce) {
-    const std::span<uint8_t* const> some = blocks.subspan(first, std::min(kAtOnce, blocks.size() - first));
-    uint64_t offset = 0;
-    for (size_t part = 0; part < engine_.part_count(); ++part) {
-      std::vector<CopyRange> ranges;
-      for (size_t i = 0; i < some.size(); ++i) {
-        AppendKvRanges(part, begin + (first + i) * run, run, some[i] + offset, &ranges);
-      }
-      const DeviceResult result = ranges.empty() ? DeviceResult::kOk : copy(part, ranges);
-      if (result != DeviceResult::kOk) return engine_.Failure(part, result, what);
-      offset += engine_.KvBytes(part, run);
-    }
-  }
-  return Status();
-}
-
-Status Session::ReadKv(uint64_t begin, uint64_t run, std::span<uint8_t* const> blocks) const {
-  if (damaged_) return Damaged();
-  return CopyKv(begin, run, blocks, "the reading of a session's KV",
-                [&](size_t part, std::span<const CopyRange> ranges) { return engine_.Read(part, ranges); });
-}
-
-Status Session::Become(uint64_t run, std::span<uint8_t* const> blocks, const uint8_t* state) {
-  const char* const what = "the begin of a session from a stored prefix";
-  damaged_ = true;  // until all is there
-  const auto write = [&](size_t part, std::span<const CopyRange> ranges) {
-    return engine_.Write(part, ranges);
-  };
-  QRT_RETURN_IF_ERROR(CopyKv(0, run, blocks, what, write));
-  QRT_RETURN_IF_ERROR(WriteState(blocks.size() * run, state, what));
-  Arrived(blocks.size() * run);
-  foreign_ = false;
-  return Status();
 }
 
 Checked Session::PayloadOf(size_t part, uint64_t tokens) const {
@@ -530,9 +481,12 @@ void Session::Arrived(uint64_t tokens) {
 
 Status Session::CopyOf(const Session& other, const qrt_allocator* allocator) {
   if (other.damaged_) return Damaged();
-  constexpr uint64_t kMostStaged = 256 << 10;
+  uint64_t most_staged = 256 << 10;
+  for (size_t part = 0; part < engine_.part_count(); ++part) {
+    if (engine_.device(part).copies_wait()) most_staged = 8 << 20;
+  }
   const uint64_t tokens = other.position_;
-  const uint64_t room = std::min(Payload(tokens).value(), kMostStaged);
+  const uint64_t room = std::min(Payload(tokens).value(), most_staged);
   Memory stage;
   if (room != 0 && !stage.Allocate(allocator, room)) throw std::bad_alloc();
   for (size_t part = 0; part < engine_.part_count(); ++part) {

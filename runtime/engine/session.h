@@ -212,10 +212,16 @@ class Session {
   // A part's KV of `tokens` tokens out of a snapshot in the other form (kv_form.h), by way of `staging`,
   // which holds a row of each plane that has two.
   Status WriteOtherForm(size_t part, const uint8_t* kv, uint64_t tokens, std::span<uint8_t> staging);
-  // Calls `copy(part, ranges)` for KV as ReadKv describes, some runs at a time.
-  template <typename Copy>
-  Status CopyKv(uint64_t begin, uint64_t run, std::span<uint8_t* const> blocks, const char* what,
-                Copy copy) const;
+  // KV as ReadKv describes it, either way, some runs at a time.
+  enum class Way { kToHost, kToDevice };
+  Status CopyKv(uint64_t begin, uint64_t run, std::span<uint8_t* const> blocks, Way way,
+                const char* what) const;
+  // A part's, which lies `offset` bytes into each block: a range for each plane of each run, or, through the
+  // host's memory, one for each plane (Device::copies_wait).
+  DeviceResult CopyKvDirectly(size_t part, uint64_t begin, uint64_t run, std::span<uint8_t* const> blocks,
+                              uint64_t offset, Way way) const;
+  DeviceResult CopyKvByPlane(size_t part, uint64_t begin, uint64_t run, std::span<uint8_t* const> blocks,
+                             uint64_t offset, Way way) const;
   void EndCheckpointsAbove(uint64_t tokens);
   // Another sequence is here, of `tokens` tokens: what can be taken back from there.
   void Arrived(uint64_t tokens);

@@ -120,12 +120,11 @@ Outcome MeasureDrafts(const Model& model, const DraftFlags& flags, std::optional
 std::string DraftLine(const DraftSpeed& speed) {
   char text[256];
   std::snprintf(text, sizeof text,
-                "drafts of %s, %s at once: %.3f times plain decoding; %" PRIu64 " of %" PRIu64
+                ", %s at once: %.3f times plain decoding; %" PRIu64 " of %" PRIu64
                 " guesses right, %.2f tokens per step\n",
-                OneLine(speed.draft).c_str(),
                 speed.tokens == QRT_DRAFT_TOKENS_AUTO ? "auto" : std::to_string(speed.tokens).c_str(),
                 speed.Ratio(), speed.accepted, speed.guessed, speed.TokensPerStep());
-  std::string line = text;
+  std::string line = "drafts of " + OneLine(speed.draft) + text;
   if (speed.forced) {
     std::snprintf(text, sizeof text,
                   "ACCEPTANCE IS FAKED: each guess counted as right with probability %g, whatever the model "

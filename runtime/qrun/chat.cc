@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <iterator>
+#include <optional>
 #include <string_view>
 
 #include "runtime/qrun/chat_prompt.h"
@@ -122,6 +124,7 @@ Outcome OneAnswer(const Model& model, const ChatFlags& flags, SavedSession saved
   if (flags.prompt_cache.folder) generator->Use(&cache);
   if (flags.load_session) {
     QRUN_RETURN_IF_ERROR(generator->Load(saved, rendered ? &flags.as_template : nullptr));
+    saved.snapshot = std::string();  // as large as the KV
   }
   if (rendered) QRUN_RETURN_IF_ERROR(generator->MakePrompt(turns, flags.as_template, &asked));
   if (flags.dump.names) QRUN_RETURN_IF_ERROR(DumpValues(model, flags.dump, asked.tokens));
@@ -209,6 +212,28 @@ void AddOptions(Options& options, ChatFlags& flags) {
 }
 
 // What is wrong with the options before anything is opened.
+// Of --save-session: where a folder comes to lie that is made first, no file can.
+Outcome RefuseFolders(const ChatFlags& flags) {
+  namespace fs = std::filesystem;
+  const struct {
+    const char* option;
+    std::optional<std::string> folder;
+  } made[] = {{"--prompt-cache", flags.prompt_cache.folder},
+              {"--dump", flags.dump.names ? std::optional(flags.dump.folder.value_or(kUsualDumpFolder))
+                                          : std::nullopt}};
+  std::error_code none;
+  const fs::path session = fs::weakly_canonical(fs::absolute(*flags.save_session, none), none);
+  for (const auto& [option, folder] : made) {
+    if (!folder) continue;
+    const fs::path there = fs::weakly_canonical(fs::absolute(*folder, none), none);
+    if (std::mismatch(session.begin(), session.end(), there.begin(), there.end()).first != session.end())
+      continue;
+    return Outcome::Fail(kExitUsage, 103, std::string("--save-session and ") + option + " name one path",
+                         *flags.save_session, "name a file and a folder");
+  }
+  return Outcome();
+}
+
 Outcome CheckFlags(const ChatFlags& flags, bool converse) {
   if (flags.prompt && flags.file) {
     return Outcome::Fail(kExitUsage, 101, "-p and -f are both given", "", "choose one");
@@ -222,6 +247,9 @@ Outcome CheckFlags(const ChatFlags& flags, bool converse) {
     return Outcome::Fail(kExitUsage, 101, "--special goes with --raw only");
   }
 
+  QRUN_RETURN_IF_ERROR(flags.sampling.Check());
+  QRUN_RETURN_IF_ERROR(flags.endings.Check());
+  QRUN_RETURN_IF_ERROR(flags.draft.Check());
   QRUN_RETURN_IF_ERROR(flags.prompt_cache.Check());
   QRUN_RETURN_IF_ERROR(flags.dump.Check());
   if (flags.dump.names && flags.load_session) {
@@ -249,6 +277,7 @@ Outcome CheckFlags(const ChatFlags& flags, bool converse) {
   }
   if (flags.save_session) {
     QRUN_RETURN_IF_ERROR(RefuseInputs("--save-session", *flags.save_session, flags));
+    QRUN_RETURN_IF_ERROR(RefuseFolders(flags));
     QRUN_RETURN_IF_ERROR(CheckWritable(*flags.save_session, OutputFile::Kind::kPrivate));
   }
   return Outcome();
@@ -373,7 +402,7 @@ Outcome RunChat(const Call& call) {
     return Outcome::Fail(kExitArtifact, 5331, "the artifact carries no chat template", *flags.model,
                          "--raw lets the model go on from the prompt as it is");
   }
-  QRUN_RETURN_IF_ERROR(flags.endings.Check(model));
+  QRUN_RETURN_IF_ERROR(flags.endings.CheckIds(model));
   const uint64_t made_for = model.info.context_length;
   if (flags.context && made_for != 0 && static_cast<uint64_t>(*flags.context) > made_for) {
     flags.engine.said.Warn("--ctx " + std::to_string(*flags.context) + " is more than the " +

@@ -19,6 +19,7 @@ namespace qrun {
 namespace {
 
 constexpr const char* kDraftWords[] = {"off", "mtp", "lookup"};  // else --draft names a file
+constexpr char kNothingDrafts[] = "--draft-len is given, but nothing drafts";
 
 double PerSecond(size_t count, double seconds) {
   return seconds > 0 ? static_cast<double>(count) / seconds : 0;
@@ -41,11 +42,13 @@ void SamplingFlags::AddTo(Options& options) {
   options.Flag("--greedy", &greedy, "the same as --temp 0");
 }
 
+Outcome SamplingFlags::Check() const {
+  if (!greedy || temperature.value_or(0) == 0) return Outcome();
+  return Outcome::Fail(kExitUsage, 101, "--greedy and --temp contradict each other");
+}
+
 Outcome SamplingFlags::MakeSampler(const Model& model, const Verbosity& said, SamplerPtr* out,
                                    uint64_t* seed_used) const {
-  if (greedy && temperature.value_or(0) != 0) {
-    return Outcome::Fail(kExitUsage, 101, "--greedy and --temp contradict each other");
-  }
   qrt_sampler_options options = {};
   options.struct_size = sizeof options;
   QRUN_CALL(qrt_sampler_defaults(model.artifact.get(), &options, &error));
@@ -86,16 +89,18 @@ void Endings::AddTo(Options& options) {
   options.Flag("--ignore-eos", &ignore_end, "go on behind tokens that end a turn or the text");
 }
 
-Outcome Endings::Check(const Model& model) const {
+Outcome Endings::Check() const {
+  if (std::find(texts.begin(), texts.end(), "") == texts.end()) return Outcome();
+  return Outcome::Fail(kExitUsage, 101, "--stop is \"\", expected a text");
+}
+
+Outcome Endings::CheckIds(const Model& model) const {
   for (const int64_t id : ids) {
     if (id < model.info.vocab_size) continue;
     return Outcome::Fail(kExitUsage, 101,
                          "--stop-id is " + std::to_string(id) + ", expected an id of the vocabulary, 0 to " +
                              std::to_string(model.info.vocab_size - 1),
                          "", "qrun tokenize MODEL.qbin -p TEXT --special shows ids");
-  }
-  if (std::find(texts.begin(), texts.end(), "") != texts.end()) {
-    return Outcome::Fail(kExitUsage, 101, "--stop is \"\", expected a text");
   }
   return Outcome();
 }
@@ -132,6 +137,11 @@ std::string DraftFlags::File() const {
   return !draft || std::find(std::begin(kDraftWords), end, *draft) != end ? "" : *draft;
 }
 
+Outcome DraftFlags::Check() const {
+  if (!length || draft != "off") return Outcome();
+  return Outcome::Fail(kExitUsage, 101, kNothingDrafts, "--draft off", "leave one of them out");
+}
+
 Outcome DraftFlags::Choose(const Model& model, Drafting* out) const {
   qrt_engine_info info = {};
   QRUN_RETURN_IF_ERROR(DescribeEngine(model, &info));
@@ -141,9 +151,7 @@ Outcome DraftFlags::Choose(const Model& model, Drafting* out) const {
   if (draft == "lookup") out->draft = QRT_DRAFT_LOOKUP;
   if (draft == "mtp") out->draft = QRT_DRAFT_MODEL;
   if (length && out->draft == QRT_DRAFT_NONE) {
-    const std::string what = "--draft-len is given, but nothing drafts";
-    if (draft == "off") return Outcome::Fail(kExitUsage, 101, what, "--draft off", "leave one of them out");
-    return Outcome::Fail(kExitUsage, 101, what, "",
+    return Outcome::Fail(kExitUsage, 101, kNothingDrafts, "",
                          "give --draft lookup, or an artifact with a draft (qcc compile of a model with a "
                          "NextN block, or --mtp)");
   }

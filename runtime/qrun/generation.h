@@ -24,6 +24,8 @@ struct SamplingFlags {
   bool greedy = false;
 
   void AddTo(Options& options);
+  // Errors: usage (options that contradict each other).
+  Outcome Check() const;
   // *seed: the seed in use, random unless given.
   Outcome MakeSampler(const Model& model, const Verbosity& said, SamplerPtr* out, uint64_t* seed_used) const;
 };
@@ -36,8 +38,10 @@ struct Endings {
   bool ignore_end = false;         // the artifact's own end nothing
 
   void AddTo(Options& options);
+  // Errors: usage (an empty text).
+  Outcome Check() const;
   // Errors: usage (an id outside the vocabulary).
-  Outcome Check(const Model& model) const;
+  Outcome CheckIds(const Model& model) const;
   bool EndsAt(const qrt_text* text, int32_t token) const;
   // Of a session that holds the first `held` of these: without the token that ended the answer.
   void TakeEndOff(const qrt_text* text, uint64_t held, std::vector<int32_t>* tokens) const;
@@ -54,8 +58,10 @@ struct DraftFlags {
   uint32_t Ahead() const { return static_cast<uint32_t>(ahead.value_or(QRT_TOKENS_AHEAD_AUTO)); }
   // The artifact that --draft names, or empty.
   std::string File() const;
-  // For a session of `model`. Warns of what has no effect on its device. Errors: usage (a length without a
-  // draft).
+  // Errors: usage (a length, and no draft asked for).
+  Outcome Check() const;
+  // For a session of `model`. Warns of what has no effect on its device. Errors: usage (a length, and no
+  // draft there).
   Outcome Choose(const Model& model, Drafting* out) const;
   Outcome WarnOfAhead(const Model& model) const;
 };

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,17 +31,23 @@ std::string RealPath(const std::string& path) {
   return real == nullptr ? "" : real.get();
 }
 
+// A checkout is called qcc, too.
+bool IsProgram(const std::string& path) {
+  struct stat found;
+  return stat(path.c_str(), &found) == 0 && S_ISREG(found.st_mode) && access(path.c_str(), X_OK) == 0;
+}
+
 // The qcc beside this program, else the first in PATH; empty: there is none.
 std::string FindQcc() {
   const std::string self = RealPath("/proc/self/exe");
   std::string beside = self.substr(0, self.rfind('/') + 1) + "qcc";
-  if (access(beside.c_str(), X_OK) == 0) return beside;
+  if (IsProgram(beside)) return beside;
   const char* const path = std::getenv("PATH");
   const std::string folders = path == nullptr ? "" : path;
   for (size_t at = 0; at < folders.size();) {
     const size_t end = std::min(folders.find(':', at), folders.size());
     std::string found = folders.substr(at, end - at) + "/qcc";
-    if (found[0] == '/' && found.size() > 4 && access(found.c_str(), X_OK) == 0) return found;
+    if (found[0] == '/' && found.size() > 4 && IsProgram(found)) return found;
     at = end + 1;
   }
   return "";

@@ -90,8 +90,10 @@ Outcome RunPerplexity(const Call& call) {
   const double perplexity = std::exp(score.negative_log_likelihood / static_cast<double>(scored));
   char line[160];
   if (json) {
-    std::snprintf(line, sizeof line, "{\"perplexity\": %.10g, \"tokens\": %zu, \"scored\": %zu}\n",
-                  perplexity, tokens.size(), scored);
+    char figure[32] = "null";  // JSON has no infinity
+    if (std::isfinite(perplexity)) std::snprintf(figure, sizeof figure, "%.10g", perplexity);
+    std::snprintf(line, sizeof line, "{\"perplexity\": %s, \"tokens\": %zu, \"scored\": %zu}\n", figure,
+                  tokens.size(), scored);
     return WriteStdout(line);
   }
   // The figure alone goes to stdout, so that a script needs no parser.

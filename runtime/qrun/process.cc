@@ -214,10 +214,12 @@ Outcome ReadFile(const std::string& path, size_t most, std::string* out) {
     return Outcome::Fail(kExitInput, 8001, "cannot open " + path + ": " + std::strerror(errno));
   }
   struct stat info;
-  Outcome outcome =
-      fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode)
-          ? ReadAll(descriptor, path, most, out)
-          : Outcome::Fail(kExitInput, 8001, path + " is not a regular file", "", "- reads standard input");
+  const bool regular = fstat(descriptor, &info) == 0 && S_ISREG(info.st_mode);
+  // A string that grows is there twice while it moves, and a session may take most of the memory.
+  if (regular) out->reserve(std::min<size_t>(most, static_cast<size_t>(info.st_size)));
+  Outcome outcome = regular ? ReadAll(descriptor, path, most, out)
+                            : Outcome::Fail(kExitInput, 8001, path + " is not a regular file", "",
+                                            "- reads standard input");
   close(descriptor);
   return outcome;
 }

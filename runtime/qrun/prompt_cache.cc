@@ -250,8 +250,12 @@ Outcome PromptCache::Add(qrt_session* session, std::span<const int32_t> tokens) 
   const uint64_t snapshot = qrt_session_save_size(session);
   const uint64_t bytes = FileBytes(tokens.size(), snapshot);
   if (bytes > most_bytes_) {
-    Say("a prefix of " + std::to_string(tokens.size()) + " tokens is not kept: it takes " +
-        std::to_string(bytes) + " bytes, and all may take " + std::to_string(most_bytes_));
+    // Of a chat each turn would say it.
+    if (!std::exchange(too_large_, true)) {
+      said_.Warn("a prefix of " + std::to_string(tokens.size()) + " tokens is not kept: it takes " +
+                 std::to_string(bytes) + " bytes, and all may take " + std::to_string(most_bytes_) +
+                 " (--prompt-cache-bytes)");
+    }
     return Outcome();
   }
   Pending& prefix = pending_.emplace_back();

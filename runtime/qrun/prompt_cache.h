@@ -82,7 +82,8 @@ class PromptCache {
   const Model& model_;
   const Verbosity said_;
   qrt::Hash128 binding_ = {};
-  bool usable_ = false;  // there is a folder
+  bool usable_ = false;     // there is a folder
+  bool too_large_ = false;  // a prefix was, which is said once
   size_t shared_ = 0;
   std::vector<Pending> pending_;
 };

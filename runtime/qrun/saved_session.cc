@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "runtime/qrun/process.h"
 
@@ -134,7 +135,7 @@ Outcome WriteSession(const std::string& path, const SavedSession& session) {
   Writer front;
   front.Bytes(kMagic, sizeof kMagic);
   front.Bytes(&kVersion, 1);
-  front.Number(SessionChecksum(out.bytes(), {session.snapshot.data(), session.snapshot.size()}));
+  front.Number(SessionChecksum(out.bytes(), session.snapshot));
   front.Number(out.bytes().size());
   OutputFile file;
   QRUN_RETURN_IF_ERROR(file.Open(path, OutputFile::Kind::kPrivate));
@@ -147,10 +148,10 @@ Outcome WriteSession(const std::string& path, const SavedSession& session) {
 Outcome ReadSession(const std::string& path, SavedSession* out) {
   std::string bytes;
   QRUN_RETURN_IF_ERROR(ReadFile(path, SIZE_MAX, &bytes));
-  return ParseSession(bytes, path, out);
+  return ParseSession(std::move(bytes), path, out);
 }
 
-Outcome ParseSession(std::string_view bytes, const std::string& path, SavedSession* out) {
+Outcome ParseSession(std::string bytes, const std::string& path, SavedSession* out) {
   *out = SavedSession();
   Reader in(bytes);
   char magic[sizeof kMagic], version = 0;
@@ -173,7 +174,8 @@ Outcome ParseSession(std::string_view bytes, const std::string& path, SavedSessi
     return Damaged(path, "was changed or damaged: its checksum is wrong");
   Reader fields(head);
   if (!ReadHead(fields, out)) return Damaged(path, "is a saved session that contradicts itself");
-  out->snapshot.assign(snapshot.begin(), snapshot.end());
+  bytes.erase(0, bytes.size() - snapshot.size());
+  out->snapshot = std::move(bytes);
   return Outcome();
 }
 

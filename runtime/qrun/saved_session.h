@@ -27,7 +27,7 @@ struct SavedSession {
   std::vector<int32_t> tokens;  // of the sequence
   size_t held = 0;              // how many of them the snapshot holds
   std::optional<int32_t> next;  // the token that was chosen to follow, not yet written
-  std::vector<char> snapshot;   // qrt_session_save
+  std::string snapshot;         // qrt_session_save
 };
 
 // Writes the file under its name only when it is whole. Errors: resources.
@@ -36,8 +36,9 @@ Outcome WriteSession(const std::string& path, const SavedSession& session);
 // Of a file's head (turns and tokens) and snapshot.
 uint64_t SessionChecksum(std::string_view head, std::string_view snapshot);
 
-// The bytes of a file, which `path` names for people. Errors: as of ReadSession.
-Outcome ParseSession(std::string_view bytes, const std::string& path, SavedSession* out);
+// The bytes of a file, which `path` names for people; what is a snapshot of them, as large as all of the KV,
+// stays where it is. Errors: as of ReadSession.
+Outcome ParseSession(std::string bytes, const std::string& path, SavedSession* out);
 
 // The bytes are not trusted: a checksum tells whether they are those that were saved, and the library checks
 // the snapshot and the ids. Errors: input refused (another version, no session, changed or damaged).

@@ -9,7 +9,9 @@ import pty
 import re
 import resource
 import select
+import shutil
 import signal
+import struct
 import subprocess
 import termios
 import time
@@ -296,12 +298,20 @@ def prompts(h, model):
         f.write(b"QRUNSES")
     for command, exit_code, code, *options in (([], 3, "Q8001", "--load-session", h.path("none.session")), ([], 3, "Q8004", "--load-session", h.path("no.session")),
                                                ([], 4, "Q4001", "--draft", h.path("none.qbin")), (["bench"], 4, "Q4001", "--draft", h.path("none.qbin")),
-                                               ([], 4, "Q4005", "--draft", TINY), ([], 2, "Q5008", "--device=tpu"), (["bench"], 2, "Q5008", "--device=cpu:0"),
+                                               ([], 4, "Q4005", "--draft", TINY), ([], 2, "Q5008", "--device=tpu"),
+                                               ([], 2, "Q0101", "--greedy", "--temp", "0.7"), ([], 2, "Q0101", "--stop", ""),
+                                               ([], 2, "Q0101", "--draft", "off", "--draft-len", "2"), (["bench"], 2, "Q5008", "--device=cpu:0"),
                                                (["check"], 2, "Q5008", "--device=cpu,vulkan:x")):
         prompt = [] if command in (["bench"], ["check"]) else ["-p", "x"]
         p = h.tool("qrun", *command, TINY, *prompt, *options, "--cache-dir", h.path("fresh"))
         h.check(f"nothing is compiled: {' '.join([*command, *options])}",
                 p.returncode == exit_code and code.encode() in p.stderr and not os.path.exists(h.path("fresh")), f"exit {p.returncode}: {p.stderr.decode()}")
+    checkout = h.path("checkout")
+    os.makedirs(os.path.join(checkout, "qcc"))  # a folder beside qrun is no compiler
+    shutil.copy(os.path.join(h.args.bin, "qrun"), checkout)
+    p = subprocess.run([os.path.join(checkout, "qrun"), "tokenize", TINY, "-p", "My", "--cache-dir", h.path("tokenizes")], capture_output=True,
+                       env={**os.environ, "PATH": os.path.abspath(h.args.bin)})
+    h.check("qcc is a program, not a folder of that name", p.returncode == 0 and p.stdout, p.stderr.decode())
     for device in ("vulkan:99", "cpu,cuda:99"):  # no such number, or no driver at all
         p = h.tool("qrun", TINY, "-p", "x", f"--device={device}", "--cache-dir", h.path("fresh"))
         h.check(f"nothing is compiled for device {device}", (p.returncode, p.stderr.decode().split("[")[-1][:5]) in ((2, "Q5014"), (5, "Q5013"))
@@ -771,6 +781,11 @@ def measures(h, model):
     refused(h, "bench of nothing", 2, "Q0101", ["nothing"], "qrun", "bench", model, "-p", "0", "-n", "0")
     out = h.run("qrun", "perplexity", model, "-f", write_prompt(h)).decode()
     h.check("perplexity prints one figure", re.match(r"perplexity \d+\.\d+", out), out.strip())
+    extents, kind, data = gguf_edit.tensor(TINY, "output_norm.weight")
+    norm = struct.unpack(f"<{extents[0]}f", data[:4 * extents[0]])
+    wild = gguf_edit.with_metadata(TINY, h.path("wild.gguf"), {}, {"output_norm.weight": (extents, kind, struct.pack(f"<{extents[0]}f", *(1e5 * x for x in norm)) + data[4 * extents[0]:])})
+    found = json.loads(h.run("qrun", "perplexity", wild, "-f", write_prompt(h), "--json", "--cache-dir", h.path("wild")))
+    h.check("of one beyond all numbers JSON has none", found["perplexity"] is None and found["scored"] > 0, str(found))
     out = h.run("qrun", "devices").decode()
     h.check("devices", out.startswith("cpu"), out.split("\n")[0])
     out = h.run("qrun", "devices", model).decode()

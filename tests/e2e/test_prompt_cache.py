@@ -244,7 +244,7 @@ def too_long(h, model):
         for cached in (False, True):
             p = h.tool("qrun", *runner.command(prompt, cached=cached, context=tokens - 1))
             err = p.stderr.decode(errors="replace")
-            assert p.returncode == 3 and f"prompt's {tokens} tokens" in err, f"cached {cached}: exit {p.returncode}: {err}"
+            assert p.returncode == 3 and f"{tokens} tokens do not fit" in err, f"cached {cached}: exit {p.returncode}: {err}"
         assert not runner.files(), f"it was read all the same: {runner.files()}"
     h.case("a prompt too long for the context", body)
 

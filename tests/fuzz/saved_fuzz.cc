@@ -19,7 +19,7 @@ void Require(bool condition) {
 
 void TrySession(const std::string& bytes) {
   qrun::SavedSession session;
-  const qrun::Outcome outcome = qrun::ParseSession(bytes, "fuzz", &session);
+  const qrun::Outcome outcome = qrun::ParseSession(std::string(bytes), "fuzz", &session);
   if (!outcome.ok()) {
     Require(outcome.exit_code() == qrun::kExitInput && !outcome.Text().empty());
     return;

@@ -57,6 +57,7 @@ class CudaDevice final : public Device {
   uint64_t scratch_bytes() const override { return scratch_bytes_; }
   uint64_t device_weight_bytes() const override { return weight_bytes_; }
   bool samples() const override { return samples_; }
+  bool copies_wait() const override { return true; }
   uint32_t MostRows(std::span<const uint32_t> programs, uint64_t context) const override {
     return graphs_->MostRows(programs, context);
   }

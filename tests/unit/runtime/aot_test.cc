@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -149,7 +150,25 @@ TEST_F(AotTest, ARequestIsNamedByAllThatItIs) {
   EXPECT_NE(RequestName(In("model"), "/bin/qcc", {}), name);
   EXPECT_NE(RequestName(In("model"), "/opt/qcc", {"--kv=f32"}), name);
   EXPECT_NE(RequestName(In("model"), "/bin/qcc", {"--kv=f32", "--target=cpu"}), name);
+  EXPECT_NE(RequestName(In("model"), "/bin/qcc", {"--kv=f32\n--target=cpu"}),
+            RequestName(In("model"), "/bin/qcc", {"--kv=f32", "--target=cpu"}));
   EXPECT_EQ(RequestName(In("none"), "/bin/qcc", {}), "");
+}
+
+TEST_F(AotTest, WhatCannotBeReadIsNotWhatIsNotThere) {
+  Publish(kKey, "artifact");
+  bool unread = true;
+  EXPECT_TRUE(ReadSeal(cache_, kKey, &unread));
+  EXPECT_FALSE(unread);
+  EXPECT_FALSE(ReadSeal(cache_, kOther, &unread));
+  EXPECT_FALSE(unread) << "there is none";
+  rlimit files;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  const rlimit none = {0, files.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_FALSE(ReadSeal(cache_, kKey, &unread));
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  EXPECT_TRUE(unread) << "too many open files";
 }
 
 // What an option names by a relative path is another file in another folder, or none.

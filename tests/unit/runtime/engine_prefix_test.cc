@@ -135,6 +135,23 @@ TEST(EnginePrefix, APromptBeginsWithTheLongestPrefixThatWasKept) {
   EXPECT_EQ(counters.reused, 160u + 160 + 64 + 64 + 64 + 96);
 }
 
+// A range of a copy is a wait for a GPU: of 130 blocks and two planes there would be 260 each way.
+TEST(EnginePrefix, ADeviceThatWaitsForEachCopyHasFewOfThem) {
+  const std::vector<int32_t> tokens = Tokens(130 * 16 + 5);
+  for (const bool waits : {false, true}) {
+    Toy toy;
+    toy.engine->KeepPrefixes(1 << 20, nullptr);
+    toy.device->waits = waits;
+    EXPECT_EQ(Kept(toy, tokens, 70 * 16, 4000), 70u * 16);
+    toy.device->copied_ranges = 0;
+    EXPECT_EQ(Kept(toy, tokens, 130 * 16, 4000), 130u * 16) << "behind what is there";
+    EXPECT_EQ(toy.device->copied_ranges, waits ? 2u + 1 : 2u * 60 + 1) << "60 blocks, and the state";
+    toy.device->copied_ranges = 0;
+    EXPECT_EQ(Begun(toy, tokens, 3000).reused, 130u * 16);
+    EXPECT_EQ(toy.device->copied_ranges, waits ? 3 * 2u + 1 : 2u * 130 + 1) << "64 blocks at a time";
+  }
+}
+
 TEST(EnginePrefix, WhatCannotBeKeptIsRefused) {
   Toy toy;
   toy.engine->KeepPrefixes(1 << 20, nullptr);

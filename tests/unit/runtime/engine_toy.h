@@ -126,6 +126,7 @@ class Device final : public qrt::Device {
   uint64_t device_weight_bytes() const override { return 0; }
   bool samples() const override { return chooses; }
   bool has_integer_rows() const override { return integers; }
+  bool copies_wait() const override { return waits; }
   uint32_t MostRows(std::span<const uint32_t> programs, uint64_t context) const override {
     asked_programs = programs;
     asked_context = context;
@@ -167,10 +168,12 @@ class Device final : public qrt::Device {
   }
   qrt::DeviceResult Read(std::span<const qrt::CopyRange> ranges) override {
     ++copies;
+    copied_ranges += ranges.size();
     return fail_after == 0 ? Failing() : memory_.Read(ranges);
   }
   qrt::DeviceResult Write(std::span<const qrt::CopyRange> ranges) override {
     ++copies;
+    copied_ranges += ranges.size();
     return fail_after == 0 ? Failing() : memory_.Write(ranges);
   }
 
@@ -179,8 +182,9 @@ class Device final : public qrt::Device {
   std::string violation;  // the first breach of the calling contract
   int fail_after = -1;    // steps until calls answer `failure`; negative: never
   qrt::DeviceResult failure = qrt::DeviceResult::kRefused;
-  int failures = 0;  // calls so answered
-  int copies = 0;    // calls of Read and Write
+  int failures = 0;          // calls so answered
+  int copies = 0;            // calls of Read and Write
+  size_t copied_ranges = 0;  // in them
   uint64_t most_tokens = UINT64_MAX;
   int buffers = 0;  // not yet freed
   uint32_t most_rows = std::numeric_limits<uint32_t>::max();
@@ -188,6 +192,7 @@ class Device final : public qrt::Device {
   mutable uint64_t asked_context = 0;
   bool chooses = false;                              // serves StepRequest::chosen
   bool integers = false;                             // has_integer_rows
+  bool waits = false;                                // copies_wait
   float (*bend)(float logit, uint32_t v) = nullptr;  // changes the logits
   std::vector<float> keeps;  // what a step leaves at the begin of each state, at most 16
 

@@ -69,6 +69,18 @@ TEST_F(QrunOutputs, ASessionIsAFile) {
   EXPECT_EQ(terminal.Wait(), 0);
 }
 
+TEST_F(QrunOutputs, ASessionLiesInNoFolderThatIsMadeFirst) {
+  const std::string both = File("both");
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
+           {"--prompt-cache", both}, {"--prompt-cache", both + "/"}, {"--prompt-cache", both + "/in/it"}}) {
+    const Result result = SaveTo(both, more);
+    ExpectError(result, 2, "[Q0103]");
+    EXPECT_EQ(result.out, "") << "an answer was written first";
+    EXPECT_NE(access(both.c_str(), F_OK), 0) << "a folder was made";
+  }
+  EXPECT_EQ(SaveTo(both, {"--prompt-cache", File("beside")}).exit, 0);
+}
+
 TEST_F(QrunOutputs, ASessionIsForItsUserAlone) {
   const std::string file = File("private.session");
   WriteFile(file, "an older one");
