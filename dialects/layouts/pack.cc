@@ -1,5 +1,6 @@
 #include "dialects/layouts/pack.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace qcc::layouts {
@@ -101,32 +102,37 @@ void WriteRow(Format format, const uint8_t* src, int64_t cols, int row, uint8_t*
   }
 }
 
-// `src` has `given` of the cols columns, or is null.
-void WriteScalars(Format format, const uint8_t* src, int64_t given, int64_t cols, int row, uint8_t* group) {
-  const auto bytes = static_cast<size_t>(format_info(format).block_bytes);
-  for (int64_t c = 0; c < cols; ++c) {
-    uint8_t* dst = group + static_cast<size_t>(c * kGroupRows + row) * bytes;
-    if (src && c < given) {
-      std::memcpy(dst, src + static_cast<size_t>(c) * bytes, bytes);
-    } else {
-      std::memset(dst, 0, bytes);
+// 16 rows of `given` of the cols columns; null: the row is past the last. T: as wide as a value.
+template <typename T>
+void WriteScalars(const uint8_t* const (&rows)[kGroupRows], int64_t given, int64_t cols, uint8_t* group) {
+  constexpr int64_t kColumns = 128;  // at a time, so that what all rows write stays in the first-level cache
+  for (int64_t begin = 0; begin < cols; begin += kColumns) {
+    const int64_t end = std::min(begin + kColumns, cols);
+    for (int row = 0; row < kGroupRows; ++row) {
+      uint8_t* dst = group + static_cast<size_t>(row) * sizeof(T);
+      const int64_t held = rows[row] ? std::clamp(given, begin, end) : begin;
+      for (int64_t c = begin; c < held; ++c)
+        std::memcpy(dst + c * kGroupRows * sizeof(T), rows[row] + c * sizeof(T), sizeof(T));
+      for (int64_t c = held; c < end; ++c) std::memset(dst + c * kGroupRows * sizeof(T), 0, sizeof(T));
     }
   }
 }
 
 // 16 rows of a matrix.
 void PackGroup(const Weight& weight, const Source& source, int64_t group, uint8_t* dst) {
-  const bool scalars = description(weight.format).plain.block == 0;
   const int64_t given = weight.source_cols ? weight.source_cols : weight.cols;
   const int64_t bytes = row_bytes(weight.format, given);
+  const uint8_t* rows[kGroupRows];
   for (int row = 0; row < kGroupRows; ++row) {
     const int64_t at = group * kGroupRows + row;
-    const uint8_t* src = at < weight.rows ? source.Row(at, bytes) : nullptr;
-    if (scalars) {
-      WriteScalars(weight.format, src, given, weight.cols, row, dst);
-    } else {
-      WriteRow(weight.format, src, weight.cols, row, dst);
-    }
+    rows[row] = at < weight.rows ? source.Row(at, bytes) : nullptr;
+  }
+  if (description(weight.format).plain.block != 0) {
+    for (int row = 0; row < kGroupRows; ++row) WriteRow(weight.format, rows[row], weight.cols, row, dst);
+  } else if (format_info(weight.format).block_bytes == sizeof(uint16_t)) {
+    WriteScalars<uint16_t>(rows, given, weight.cols, dst);
+  } else {
+    WriteScalars<float>(rows, given, weight.cols, dst);
   }
 }
 

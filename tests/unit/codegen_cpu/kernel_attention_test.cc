@@ -451,8 +451,7 @@ TEST_P(KernelAttention, NoNumberHides) {
   }
 }
 
-// Rows ahead of one whose values are no numbers, in the same step and tile: they do not see it, and what they
-// look at most sharply stands a few vectors ahead of it.
+// Rows ahead of one whose values are no numbers, in its step and tile, that look at what is 16 places back.
 TEST_P(KernelAttention, ALaterRowThatIsNoneHidesNothing) {
   const Shape s = {4, 2, 64, 16, false, kB16};
   for (const int64_t bad : {17, 33, 49, 63}) {
