@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/artifact/file_text.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
 #include "runtime/abi/qbin.h"
@@ -25,12 +26,16 @@ std::string KeyPlace(const gguf::File& file, std::string_view key) {
 
 // Converters write a template for each use under a name of its own, and a list of the names.
 void WarnOfOtherTemplates(const gguf::File& file, std::vector<std::string>& warnings) {
+  constexpr size_t kNamed = 8;
   std::string names;
+  size_t count = 0;
   for (const std::string_view key : file.keys()) {
     if (!key.starts_with(kTemplateKey) || key.substr(std::size(kTemplateKey) - 1).find('.') != 0) continue;
-    names += Concat(names.empty() ? "" : ", ", key.substr(std::size(kTemplateKey)));
+    if (++count > kNamed) continue;
+    names += Concat(names.empty() ? "" : ", ", ShortName(key.substr(std::size(kTemplateKey))));
   }
-  if (names.empty()) return;
+  if (count == 0) return;
+  if (count > kNamed) names += Concat(" and ", count - kNamed, " more");
   warnings.push_back(Concat("the file has more chat templates, which are not taken along: ", names, "; ",
                             file.Has(kTemplateKey) ? "chats use the one without a name"
                                                    : "none is without a name, so there is none for chats"));
@@ -58,11 +63,9 @@ std::string ReadModelName(const gguf::File& file, std::vector<std::string>& warn
   const auto name = file.GetString("general.name");
   if (!name.ok()) return "";
   if (name->size() <= QBIN_MAX_STRING) return std::string(*name);
-  size_t end = QBIN_MAX_STRING;
-  while (end > 0 && (static_cast<uint8_t>((*name)[end]) & 0xc0) == 0x80) --end;  // not within a character
   warnings.push_back(
       Concat("general.name has ", name->size(), " bytes, at most ", QBIN_MAX_STRING, " are kept: it is cut"));
-  return std::string(name->substr(0, end));
+  return std::string(CutText(*name, QBIN_MAX_STRING));
 }
 
 absl::StatusOr<std::optional<std::string>> ReadChatTemplate(const gguf::File& file,
@@ -141,7 +144,7 @@ absl::StatusOr<SamplingSpec> ReadSampling(const gguf::File& file, std::vector<st
     const auto is_key = [key](const auto& row) { return key == row.key; };
     if (std::any_of(std::begin(floats), std::end(floats), is_key)) continue;
     if (std::any_of(std::begin(ints), std::end(ints), is_key)) continue;
-    warnings.push_back(Concat(key, " is not followed: qcc knows no setting of this name"));
+    warnings.push_back(Concat(ShortName(key), " is not followed: qcc knows no setting of this name"));
   }
   if (spec.top_k == -1) spec.top_k = 0;  // some generation configurations say "off" so
   return spec;

@@ -281,17 +281,28 @@ class Builder {
     });
   }
 
+  // Ids of a key that are none, and that the text does without.
+  struct LeftOut {
+    std::string first;
+    size_t count = 0;
+  };
+
+  void WarnOf(std::string_view key, const LeftOut& ids) {
+    if (ids.count == 0) return;
+    const std::string all =
+        ids.count == 1 ? "it is left out" : Concat("it and ", ids.count - 1, " more are left out");
+    warnings_.push_back(Concat(key, ": ", ids.first, "; ", all));
+  }
+
   // -1 where there is none, or an impossible one that the text does without.
-  absl::StatusOr<int32_t> CheckId(std::string_view key, int64_t value) {
+  absl::StatusOr<int32_t> CheckId(std::string_view key, int64_t value, LeftOut& left_out) {
     // Writers that have no such token store all ones.
     if (value == -1 || value == std::numeric_limits<uint32_t>::max()) return -1;
     if (value >= 0 && value < static_cast<int64_t>(texts_.size())) return static_cast<int32_t>(value);
     const std::string what =
         Concat("the id is ", value, ", expected one below ", texts_.size(), " (the number of tokens)");
     if (key == kEos || key == kEosIds || (key == kBos && spec_.add_bos)) return Error("Q2307", key, what);
-    std::string warning = Concat(key, ": ", what, "; it is left out");
-    if (std::find(warnings_.begin(), warnings_.end(), warning) == warnings_.end())  // eot is asked for twice
-      warnings_.push_back(std::move(warning));
+    if (left_out.count++ == 0) left_out.first = what;
     return -1;
   }
 
@@ -301,8 +312,11 @@ class Builder {
     absl::StatusOr<std::vector<int64_t>> values = file_.GetIntArray(key);
     if (!values.ok()) return values.status();
     if (values->empty()) return absl::OkStatus();
-    absl::StatusOr<int32_t> checked = CheckId(key, values->front());
+    LeftOut left_out;
+    absl::StatusOr<int32_t> checked = CheckId(key, values->front(), left_out);
     if (!checked.ok()) return checked.status();
+    // Of keys that are asked for again, as ends, it is said then.
+    if (std::find(std::begin(kEndKeys), std::end(kEndKeys), key) == std::end(kEndKeys)) WarnOf(key, left_out);
     id = *checked;
     return absl::OkStatus();
   }
@@ -312,11 +326,13 @@ class Builder {
       if (!file_.Has(key)) continue;
       absl::StatusOr<std::vector<int64_t>> values = file_.GetIntArray(key);
       if (!values.ok()) return values.status();
+      LeftOut left_out;
       for (const int64_t value : *values) {
-        absl::StatusOr<int32_t> id = CheckId(key, value);
+        absl::StatusOr<int32_t> id = CheckId(key, value, left_out);
         if (!id.ok()) return id.status();
         if (*id >= 0) spec_.eog.push_back(static_cast<uint32_t>(*id));
       }
+      WarnOf(key, left_out);
     }
     for (std::string_view text : kEndTokens) {
       if (auto end = ids_.find(text); end != ids_.end()) spec_.eog.push_back(end->second);

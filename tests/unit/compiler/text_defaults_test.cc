@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/artifact/file_text.h"
 #include "frontends/base/error.h"
 #include "frontends/gguf/writer.h"
 #include "runtime/abi/qbin.h"
@@ -195,6 +196,32 @@ TEST_F(TextDefaults, TemplatesThatAreLeftOutAreSaid) {
   ASSERT_TRUE(text.ok()) << text.status();
   EXPECT_FALSE(text->has_value());
   ExpectSaid("none for chats");
+}
+
+// A key may have 64 KiB, and there may be thousands of them.
+TEST_F(TextDefaults, LongNamesOfKeysAreCut) {
+  const std::string key = "general.sampling." + std::string(65500, 'k');
+  ASSERT_TRUE(Sampling([&](gguf::Writer& w) { w.AddF32(key, 1); }).ok());
+  ExpectSaid("general.sampling.kkk");
+  ExpectSaid("(65517 bytes) is not followed");
+  EXPECT_LT(Warning().size(), 200u);
+  ASSERT_TRUE(Template([](gguf::Writer& w) {
+                for (int i = 100; i < 200; ++i) {
+                  w.AddString("tokenizer.chat_template.t" + std::to_string(i) + std::string(65000, 'n'), "x");
+                }
+              }).ok());
+  ExpectSaid("t100n");
+  ExpectSaid("and 92 more");
+  EXPECT_LT(Warning().size(), 1200u);
+}
+
+TEST(FileText, IsCutBetweenCharacters) {
+  EXPECT_EQ(CutText("abc", 3), "abc");
+  EXPECT_EQ(CutText("abcd", 3), "abc");
+  EXPECT_EQ(CutText("ab\u20ac", 4), "ab");
+  EXPECT_EQ(CutText("ab\u20ac", 5), "ab\u20ac");
+  EXPECT_EQ(CutText("\x80\x80\x80\x80\x80\x80", 5).size(), 5u) << "no UTF-8";
+  EXPECT_EQ(CutText("\u20ac", 1), "");
 }
 
 }  // namespace

@@ -359,5 +359,20 @@ TEST_F(TokenizerSectionTest, LeavesOutOtherIdsOutsideTheVocabulary) {
   }
 }
 
+TEST_F(TokenizerSectionTest, IdsOutsideTheVocabularyAreSaidOnceForAKey) {
+  Vocabulary v = Plain();
+  v.more = [](gguf::Writer& w) {
+    std::vector<int32_t> ids(50'000, 258);
+    for (size_t i = 1; i < ids.size(); ++i) ids[i] = 300 + static_cast<int32_t>(i);
+    w.AddI32Array("tokenizer.ggml.eot_token_id", ids);
+    w.AddU32("tokenizer.ggml.fim_pad_token_id", 261);
+  };
+  EXPECT_EQ(Build(v).spec.eot, 258);
+  ASSERT_EQ(warnings_.size(), 2u);
+  EXPECT_NE(warnings_[0].find("eot_token_id: the id is 301, "), std::string::npos) << warnings_[0];
+  EXPECT_NE(warnings_[0].find("it and 49998 more are left out"), std::string::npos) << warnings_[0];
+  EXPECT_NE(warnings_[1].find("fim_pad_token_id: the id is 261"), std::string::npos) << warnings_[1];
+}
+
 }  // namespace
 }  // namespace qcc::compiler
