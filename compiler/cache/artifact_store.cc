@@ -25,11 +25,16 @@ absl::Status StoreError(const std::string& what, const std::string& path) {
 }
 
 // Each key has a byte of one file: locks leave nothing behind.
-off_t PlaceOf(const std::string& key) {
+struct flock RangeOf(const std::string& key) {
   uint64_t place = 0;
   const qrt::Hash128 hash = qrt::ParseHash(key).value_or(qrt::Hash128{});
   std::memcpy(&place, hash.data(), sizeof place);
-  return static_cast<off_t>(place >> 2);  // off_t has a sign, and a range ends behind its last byte
+  struct flock range = {};
+  range.l_type = F_WRLCK;
+  range.l_whence = SEEK_SET;
+  range.l_start = static_cast<off_t>(place >> 2);  // off_t has a sign, and a range ends behind its last byte
+  range.l_len = 1;
+  return range;
 }
 
 }  // namespace
@@ -43,11 +48,7 @@ absl::StatusOr<std::unique_ptr<MakingLock>> MakingLock::Take(const std::string& 
   if (fd < 0) return StoreError("cannot open the cache's lock", path);
   std::unique_ptr<MakingLock> lock(new MakingLock(fd));
   for (bool first = true;; first = false) {
-    struct flock range = {};
-    range.l_type = F_WRLCK;
-    range.l_whence = SEEK_SET;
-    range.l_start = PlaceOf(key);
-    range.l_len = 1;
+    struct flock range = RangeOf(key);
     if (fcntl(fd, F_OFD_SETLK, &range) == 0) return lock;
     if (errno != EAGAIN && errno != EACCES && errno != EINTR) {
       return StoreError("cannot lock the cache", path);
@@ -55,6 +56,16 @@ absl::StatusOr<std::unique_ptr<MakingLock>> MakingLock::Take(const std::string& 
     if (!go_on(first)) return absl::CancelledError("interrupted");
     usleep(kPoll);
   }
+}
+
+bool MakingLock::IsTaken(const std::string& cache, const std::string& key) {
+  const std::string path = Concat(qrt::aot::ArtifactFolder(cache), "/lock");
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return false;
+  struct flock range = RangeOf(key);
+  const bool taken = fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
+  close(fd);
+  return taken;
 }
 
 MakingLock::~MakingLock() {
@@ -71,7 +82,9 @@ std::optional<qrt::aot::ArtifactInUse> TakeArtifact(const std::string& cache, co
   if (auto sealed = qrt::aot::UseArtifact(cache, key)) return sealed;
   const std::string path = qrt::aot::ArtifactPath(cache, key);
   const auto stamp = qrt::aot::FileStamp::Of(path);
-  const auto seal = qrt::aot::ReadSeal(cache, key);
+  bool unread = false;
+  const auto seal = qrt::aot::ReadSeal(cache, key, &unread);
+  if (unread) return std::nullopt;  // it may be whole, as below
   if (stamp && seal) {
     const auto artifact = qrt::Artifact::Open(path);
     qrt::Status found = artifact.status();

@@ -25,6 +25,8 @@ class MakingLock {
   // CancelledError where it says no. Makes the folder. Errors: Q6002.
   static absl::StatusOr<std::unique_ptr<MakingLock>> Take(const std::string& cache, const std::string& key,
                                                           const std::function<bool(bool first)>& go_on);
+  // Whether somebody has it now.
+  static bool IsTaken(const std::string& cache, const std::string& key);
   ~MakingLock();
   MakingLock(const MakingLock&) = delete;
   MakingLock& operator=(const MakingLock&) = delete;

@@ -11,13 +11,17 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string_view>
+#include <system_error>
 #include <tuple>
 
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
 #include "runtime/aot/cache_layout.h"
+#include "runtime/aot/file_stamp.h"
 
 namespace qcc::compiler {
 namespace {
@@ -61,6 +65,18 @@ bool IsBefore(const timespec& a, const timespec& b) {
   return std::tie(a.tv_sec, a.tv_nsec) < std::tie(b.tv_sec, b.tv_nsec);
 }
 
+// Removes the artifact that `fd` is open on, and its seal. Returns 0, or why not.
+int RemoveLocked(int fd, const std::string& path) {
+  struct stat locked, named;
+  if (flock(fd, LOCK_EX | LOCK_NB) != 0 || fstat(fd, &locked) != 0) return errno;
+  // Before the lock was there, another one may have got the name, which somebody has just made and will use.
+  if (lstat(path.c_str(), &named) != 0) return errno;
+  if (qrt::aot::FileStamp::Of(locked) != qrt::aot::FileStamp::Of(named)) return EWOULDBLOCK;
+  if (unlink(path.c_str()) != 0) return errno;
+  unlink(SealOf(path).c_str());
+  return 0;
+}
+
 // Calls fn(name, path, stat) for each regular file.
 template <typename F>
 absl::Status ForFiles(const std::string& folder, F&& fn) {
@@ -77,11 +93,29 @@ absl::Status ForFiles(const std::string& folder, F&& fn) {
   return absl::OkStatus();
 }
 
+// Takes the artifact that was used last out of `entries`. One that alone is beyond the limit does not count:
+// removing all else would not help. What else is beyond it by itself goes first, for the same reason.
+void SpareLastArtifact(std::vector<CacheEntry>& entries, uint64_t& most_bytes) {
+  const auto is_artifact = [](const CacheEntry& entry) { return entry.suffix == qrt::aot::kArtifactSuffix; };
+  const auto last = std::find_if(entries.rbegin(), entries.rend(), is_artifact);
+  if (last == entries.rend()) return;
+  if (last->bytes <= most_bytes) most_bytes -= last->bytes;
+  entries.erase(std::next(last).base());
+  std::stable_partition(entries.begin(), entries.end(),
+                        [most_bytes](const CacheEntry& entry) { return entry.bytes > most_bytes; });
+}
+
 }  // namespace
 
 uint64_t UsualCacheBytes(const std::string& cache) {
   struct statvfs disk;
-  if (statvfs(cache.c_str(), &disk) != 0) return kMostBytes;
+  std::error_code error;
+  std::filesystem::path at = std::filesystem::absolute(cache, error);
+  // A folder that will be made lies on the disk of the one that it is made in.
+  while (statvfs(at.c_str(), &disk) != 0) {
+    if (!at.has_relative_path()) return kMostBytes;
+    at = at.parent_path();
+  }
   return std::min(kMostBytes, uint64_t{disk.f_blocks} * disk.f_frsize / 4);
 }
 
@@ -131,16 +165,15 @@ int RemoveArtifact(const std::string& path) {
   int fd = open(path.c_str(), O_RDWR | kHow);  // over NFS, to lock a file alone takes leave to write
   if (fd < 0 && errno != ENOENT) fd = open(path.c_str(), O_RDONLY | kHow);
   if (fd < 0) return errno;
-  const bool removed = flock(fd, LOCK_EX | LOCK_NB) == 0 && unlink(path.c_str()) == 0;
-  const int error = removed ? 0 : errno;
-  if (removed) unlink(SealOf(path).c_str());
+  const int error = RemoveLocked(fd, path);
   close(fd);
   return error;
 }
 
-absl::StatusOr<Pruned> PruneCache(const std::string& cache, uint64_t most_bytes) {
+absl::StatusOr<Pruned> PruneCache(const std::string& cache, uint64_t most_bytes, LastArtifact last) {
   absl::StatusOr<std::vector<CacheEntry>> entries = CacheEntries(cache);
   if (!entries.ok()) return entries.status();
+  if (last == LastArtifact::kStays) SpareLastArtifact(*entries, most_bytes);
   Pruned pruned;
   const auto removed = [&](uint64_t bytes) {
     ++pruned.files;
@@ -156,7 +189,10 @@ absl::StatusOr<Pruned> PruneCache(const std::string& cache, uint64_t most_bytes)
       ++pruned.in_use;
       continue;
     }
-    if (error == ENOENT) continue;  // another process was first
+    if (error == ENOENT) {  // another process was first, and made that much room
+      total -= entry.bytes;
+      continue;
+    }
     if (error != 0) {
       return MakeError("Q6002", Concat("cannot remove a file of the cache: ", std::strerror(error)),
                        entry.path, "prune as a user who may write there");

@@ -44,12 +44,18 @@ struct Pruned {
   size_t in_use = 0;  // artifacts that would have gone
 };
 
+// Whether the artifact that was used last may be removed. One that stays is not counted where it alone has
+// more than the limit: all else would go, and it would be no less.
+enum class LastArtifact : uint8_t { kStays, kGoes };
+
 // Removes entries, the longest unused first, until the others have at most `most_bytes`; and temporary files
 // that were left behind. An artifact that is in use stays. Other processes may read, write and prune at the
 // same time. Errors: Q6002.
-absl::StatusOr<Pruned> PruneCache(const std::string& cache, uint64_t most_bytes);
+absl::StatusOr<Pruned> PruneCache(const std::string& cache, uint64_t most_bytes,
+                                  LastArtifact last = LastArtifact::kGoes);
 
-// Removes an artifact and its seal. Returns 0, or why not: EWOULDBLOCK where it is in use.
+// Removes an artifact and its seal. Returns 0, or why not: EWOULDBLOCK where it is in use, or where another
+// file got its name meanwhile.
 int RemoveArtifact(const std::string& path);
 
 }  // namespace qcc::compiler

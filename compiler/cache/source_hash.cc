@@ -44,7 +44,7 @@ SourceStamps::SourceStamps(const gguf::File& model) {
 
 std::string SourceStamps::RecordPath(const std::string& cache) const {
   std::string text;
-  for (const auto& [path, stamp] : files_) text += Concat(path, "\n");
+  for (const auto& [path, stamp] : files_) text += qrt::aot::NamePiece(path);
   const auto bytes = std::span(reinterpret_cast<const uint8_t*>(text.data()), text.size());
   return Concat(qrt::aot::ArtifactFolder(cache), "/", qrt::Hex(qrt::HashOf(bytes)), qrt::aot::kSourceSuffix);
 }

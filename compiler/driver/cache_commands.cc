@@ -1,7 +1,10 @@
 // cache: what qcc keeps between compiles.
+#include <unistd.h>
+
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <limits>
 #include <memory>
@@ -49,12 +52,22 @@ bool IsArtifact(const CacheEntry& entry) {
   return entry.suffix == qrt::aot::kArtifactSuffix;
 }
 
-// "0123... 24.5 MiB, used 2026-01-31: model.gguf for cpu v3"
+std::string KeyOf(const CacheEntry& entry) {
+  const std::string name = entry.path.substr(entry.path.rfind('/') + 1);
+  return name.substr(0, name.find('.'));
+}
+
+// Another process removed it since the folder was listed.
+bool IsGone(const CacheEntry& entry) {
+  return access(entry.path.c_str(), F_OK) != 0 && errno == ENOENT;
+}
+
+// "0123... 24.5 MiB, used 2026-01-31: model.gguf for cpu v3"; empty: it is gone.
 std::string ArtifactLine(const CacheEntry& entry) {
   std::string line = Concat("  ", entry.path.substr(entry.path.rfind('/') + 1), "  ", HumanBytes(entry.bytes),
                             ", used ", Day(entry.used.tv_sec));
   const auto artifact = qrt::Artifact::Open(entry.path);
-  if (!artifact.ok()) return line + ": damaged\n";
+  if (!artifact.ok()) return IsGone(entry) ? "" : line + ": damaged\n";
   const qrt::Manifest& manifest = (*artifact)->manifest();
   line += Concat(": ", Clean(manifest.provenance.source_name), " for");
   for (const auto& code : manifest.code) line += Concat(" ", Clean(code.target), " ", Clean(code.isa));
@@ -71,11 +84,13 @@ absl::Status List(const CacheArguments& arguments, const Cli& cli) {
   std::string artifacts;
   nlohmann::ordered_json listed = nlohmann::ordered_json::array();
   for (const CacheEntry& entry : *entries) {
+    const std::string line = IsArtifact(entry) ? ArtifactLine(entry) : "";
+    if (IsArtifact(entry) && line.empty()) continue;
     bytes += entry.bytes;
     code += entry.suffix == qrt::aot::kCodeSuffix;
     kernels += qrt::aot::IsOfDriver(entry.suffix);
     if (!IsArtifact(entry)) continue;
-    artifacts += ArtifactLine(entry);
+    artifacts += line;
     listed.push_back({{"path", entry.path}, {"bytes", entry.bytes}, {"last_used", Day(entry.used.tv_sec)}});
   }
   if (cli.json) {
@@ -101,12 +116,29 @@ absl::Status List(const CacheArguments& arguments, const Cli& cli) {
 }
 
 // A record that is damaged is found out again by who needs it: it says nothing that could be lost.
-bool IsEntryWhole(const std::string& cache, const CacheEntry& entry) {
+bool IsEntryWhole(const std::string& cache, const CacheEntry& entry, const VerifyProgress& progress) {
   if (entry.suffix == qrt::aot::kCodeSuffix) return !CodeStore::Read(entry.path).empty();
   if (!IsArtifact(entry)) return true;
-  const std::string name = entry.path.substr(entry.path.rfind('/') + 1);
-  const auto seal = qrt::aot::ReadSeal(cache, name.substr(0, name.find('.')));
-  return seal && IsWhole(entry.path, seal->identity);
+  const auto seal = qrt::aot::ReadSeal(cache, KeyOf(entry));
+  return seal && IsWhole(entry.path, seal->identity, progress);
+}
+
+// kOthers: it is gone, or an artifact that somebody is about to seal or to replace.
+enum class EntryState : uint8_t { kWhole, kDamaged, kOthers };
+
+// Errors: cancelled.
+absl::StatusOr<EntryState> StateOf(const std::string& cache, const CacheEntry& entry,
+                                   const VerifyProgress& progress, const ProgressSink& sink) {
+  // A second time, as others may have removed it, or finished it, while it was looked at.
+  for (int look = 0; look < 2; ++look) {
+    if (sink.Interrupted()) return absl::CancelledError("interrupted");
+    if (IsEntryWhole(cache, entry, progress)) return EntryState::kWhole;
+    if (sink.Interrupted()) return absl::CancelledError("interrupted");
+    if (IsGone(entry) || (IsArtifact(entry) && MakingLock::IsTaken(cache, KeyOf(entry)))) {
+      return EntryState::kOthers;
+    }
+  }
+  return EntryState::kDamaged;
 }
 
 absl::Status Verify(const CacheArguments& arguments, const Cli& cli) {
@@ -116,19 +148,32 @@ absl::Status Verify(const CacheArguments& arguments, const Cli& cli) {
   if (!entries.ok()) return entries.status();
   // The runtime looks through what drivers compiled whenever it reads it.
   std::erase_if(*entries, [](const CacheEntry& entry) { return qrt::aot::IsOfDriver(entry.suffix); });
+  uint64_t before = 0, total = 0;
+  for (const CacheEntry& entry : *entries) total += entry.bytes;
+  ConsoleProgress progress = MakeProgress(cli);
+  progress.BeginStage(1, 1, "hash");
+  size_t whole = 0;
   std::vector<std::string> damaged;
   for (const CacheEntry& entry : *entries) {
-    if (cli.interrupted != nullptr && *cli.interrupted != 0) return absl::CancelledError("interrupted");
-    if (IsEntryWhole(*cache, entry)) continue;
-    if (!cli.json) std::printf("%s is damaged\n", Clean(entry.path).c_str());
-    damaged.push_back(entry.path);
+    const auto show = [&](uint64_t done, uint64_t) {
+      progress.Progress(std::min(before + done, total), total, "B");
+      return !progress.Interrupted();
+    };
+    const absl::StatusOr<EntryState> state = StateOf(*cache, entry, show, progress);
+    if (!state.ok()) return state.status();
+    before += entry.bytes;
+    show(0, 0);
+    whole += *state == EntryState::kWhole;
+    if (*state == EntryState::kDamaged) damaged.push_back(entry.path);
   }
-  const size_t whole = entries->size() - damaged.size();
+  progress.EndStage(HumanBytes(total));
+  const size_t files = whole + damaged.size();
   if (cli.json) {
-    PrintJson({{"files", entries->size()}, {"whole", whole}, {"damaged", damaged}});
+    PrintJson({{"files", files}, {"whole", whole}, {"damaged", damaged}});
     return absl::OkStatus();
   }
-  std::printf("%zu of %zu files are whole%s\n", whole, entries->size(),
+  for (const std::string& path : damaged) std::printf("%s is damaged\n", Clean(path).c_str());
+  std::printf("%zu of %zu files are whole%s\n", whole, files,
               damaged.empty() ? "" : "; the others are made again when they are needed");
   return absl::OkStatus();
 }
@@ -137,7 +182,9 @@ absl::Status Prune(const CacheArguments& arguments, const Cli& cli) {
   absl::StatusOr<std::string> cache = CacheOf(arguments);
   if (!cache.ok()) return cache.status();
   const uint64_t most = arguments.all ? 0 : arguments.most_bytes.value_or(UsualCacheBytes(*cache));
-  absl::StatusOr<Pruned> pruned = PruneCache(*cache, most);
+  const bool asked = arguments.all || arguments.most_bytes;
+  absl::StatusOr<Pruned> pruned =
+      PruneCache(*cache, most, asked ? LastArtifact::kGoes : LastArtifact::kStays);
   if (!pruned.ok()) return pruned.status();
   if (cli.json) {
     PrintJson({{"removed_files", pruned->files},
@@ -186,7 +233,7 @@ void AddArtifact(CLI::App& command, Cli& cli) {
       "print where the artifact of a model lies, compiled for this machine if it is not there yet");
   auto arguments = std::make_shared<CompileArguments>();
   auto request = std::make_shared<std::string>();
-  arguments->AddTo(*sub, MeansSomethingInCache);
+  arguments->AddTo(*sub, MeansSomethingInCache, {{"cpu", "native"}});
   sub->add_option("--request", *request, "name under which to remember the answer, for qrun")
       ->type_name("NAME")
       ->group("")  // not for people

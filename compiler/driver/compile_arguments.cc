@@ -29,7 +29,8 @@ bool MayBeBare(const CLI::Option& option) {
   return !option.get_fnames().empty();
 }
 
-void CompileArguments::AddTo(CLI::App& command, const std::function<bool(const CompileOption&)>& wanted) {
+void CompileArguments::AddTo(CLI::App& command, const std::function<bool(const CompileOption&)>& wanted,
+                             const std::map<std::string_view, std::string_view>& usual) {
   command.add_option("model", input_, "the GGUF file")->required();
   command.formatter(std::make_shared<BareOptionsFormatter>());
   options_.reserve(CompileOptions().size());  // CLI11 keeps where the values go
@@ -37,15 +38,15 @@ void CompileArguments::AddTo(CLI::App& command, const std::function<bool(const C
     if (!wanted(option)) continue;
     Argument& argument = options_.emplace_back();
     argument.name = option.name;
+    const auto other = usual.find(option.name);
+    const std::string help = other == usual.end() ? option.HelpText() : option.HelpText(other->second);
     const std::string flags = Concat(option.short_flag, option.short_flag.empty() ? "" : ",", option.Flag());
     if (!option.implied.empty()) {
-      argument.cli =
-          command.add_flag(Concat(flags, "{", option.implied, "}"), argument.values, option.HelpText())
-              ->type_name(option.ValueText());
+      argument.cli = command.add_flag(Concat(flags, "{", option.implied, "}"), argument.values, help)
+                         ->type_name(option.ValueText());
       continue;
     }
-    argument.cli =
-        command.add_option(flags, argument.values, option.HelpText())->type_name(option.ValueText());
+    argument.cli = command.add_option(flags, argument.values, help)->type_name(option.ValueText());
     argument.cli->allow_extra_args(false);  // the word behind its value is the model
     if (option.list) {
       argument.cli->delimiter(',')->take_all();

@@ -4,6 +4,7 @@
 
 #include <CLI/App.hpp>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,8 +21,10 @@ bool MayBeBare(const CLI::Option& option);
 // What the command line of a compile says. Lives until it is parsed.
 class CompileArguments {
  public:
-  // Declares the model and the options that `wanted` takes.
-  void AddTo(CLI::App& command, const std::function<bool(const CompileOption&)>& wanted);
+  // Declares the model and the options that `wanted` takes. `usual`: defaults, in words, that are others than
+  // those of the table, by option name.
+  void AddTo(CLI::App& command, const std::function<bool(const CompileOption&)>& wanted,
+             const std::map<std::string_view, std::string_view>& usual = {});
 
   GivenOptions Given() const;
   // `given`: what Given says, or more.

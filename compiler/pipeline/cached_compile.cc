@@ -14,6 +14,7 @@
 #include "compiler/cache/source_hash.h"
 #include "compiler/pipeline/compile_options.h"
 #include "compiler/pipeline/pipeline.h"
+#include "compiler/targets/code_error.h"
 #include "compiler/targets/user_kernels.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
@@ -64,12 +65,14 @@ bool WantsOnlyArtifact(const PipelineOptions& options) {
          options.require_fused.empty();
 }
 
-// Where an earlier compile left its artifact. What it warned of by the options that were written down is not
-// said again, so those belong to the name.
+// Where an earlier compile left its artifact. That an option has no effect is not said again, so the options
+// of which it may be said, whatever the model has, belong to the name: no others, as what they ask for is in
+// the key, or is not about the artifact.
 std::string OutputRecord(const PipelineOptions& options, const std::string& key) {
-  std::string text = key;
-  for (const std::string& name : options.given) text += Concat("\n", name);
-  if (options.last_ffn != options.made_last_ffn()) text += "=chosen";  // of which the key knows no more
+  std::string text = qrt::aot::NamePiece(key);
+  for (const std::string& warning : OptionsWithoutEffect(options, {})) {
+    text += qrt::aot::NamePiece(warning);
+  }
   return Concat(qrt::aot::ArtifactFolder(options.cache_dir), "/", HexOf(text), qrt::aot::kOutputSuffix);
 }
 
@@ -119,20 +122,36 @@ void RepeatWarnings(const std::string& path, ProgressSink& sink) {
   }
 }
 
-absl::Status CopyArtifact(const EarlierOutput& from, const std::string& to, ProgressSink& sink) {
+// False: it is gone, damaged, or has changed since `record` was written; nothing is at `to` then. What counts
+// is what the copy has, read back.
+absl::StatusOr<bool> CopyArtifact(const EarlierOutput& from, const std::string& record, const std::string& to,
+                                  ProgressSink& sink) {
   constexpr size_t kPiece = size_t{16} << 20;
   const auto map = qrt::FileMap::Open(from.path);
-  if (!map.ok()) return absl::NotFoundError("the earlier artifact is gone");
+  if (!map.ok()) return false;
   absl::StatusOr<std::unique_ptr<OutputFile>> file = OutputFile::Create(to);
   if (!file.ok()) return file.status();
   const auto bytes = map->bytes();
+  const uint64_t total = 2 * uint64_t{bytes.size()};  // written and read
   for (size_t at = 0; at < bytes.size(); at += kPiece) {
     if (sink.Interrupted()) return absl::CancelledError("interrupted");
     const auto piece = bytes.subspan(at, std::min(kPiece, bytes.size() - at));
     if (absl::Status s = (*file)->WriteAt(at, piece); !s.ok()) return s;
-    sink.Progress(at + piece.size(), bytes.size(), "B");
+    sink.Progress(at + piece.size(), total, "B");
   }
-  return (*file)->Commit(bytes.size());
+  const auto show = [&](uint64_t done, uint64_t weights) {
+    sink.Progress(total - weights + done, total, "B");
+    return !sink.Interrupted();
+  };
+  const auto check = [&](const std::string& copy) {
+    const bool whole = IsWhole(copy, from.identity, show) && FindOutput(record);
+    if (sink.Interrupted()) return absl::CancelledError("interrupted");
+    return whole ? absl::OkStatus() : absl::DataLossError("not the artifact that it was");
+  };
+  const absl::Status done = (*file)->Commit(bytes.size(), check);
+  if (absl::IsDataLoss(done)) return false;
+  if (!done.ok()) return done;
+  return true;
 }
 
 // True: the artifact is at options.output, and nothing is left to do.
@@ -146,19 +165,15 @@ absl::StatusOr<bool> TakeEarlier(const PipelineOptions& options, const std::stri
     sink.EndStage(Concat(options.output, " is up to date"));
     return true;
   }
-  if (!IsWhole(earlier->path, earlier->identity, ShowBytes(sink))) {
-    if (sink.Interrupted()) return absl::CancelledError("interrupted");
-    unlink(record.c_str());
-    sink.EndStage(Concat(earlier->path, " is damaged"));
-    return false;
-  }
-  if (absl::Status s = CopyArtifact(*earlier, options.output, sink); !s.ok()) return s;
-  if (FindOutput(record) && IsWhole(options.output, earlier->identity)) {
+  absl::StatusOr<bool> copied = CopyArtifact(*earlier, record, options.output, sink);
+  if (!copied.ok()) return copied.status();
+  if (*copied) {
     RepeatWarnings(options.output, sink);
     sink.EndStage(Concat("copied from ", earlier->path));
     return true;
   }
-  sink.EndStage(Concat(earlier->path, " changed"));
+  unlink(record.c_str());
+  sink.EndStage(Concat(earlier->path, " is gone, or no longer what it was"));
   return false;
 }
 
@@ -175,18 +190,34 @@ absl::StatusOr<qrt::Hash128> HashOfSource(const gguf::File& file, const SourceSt
   return *made;
 }
 
+// Room in the cache for an artifact. Packed weights take about what they take in the GGUF. Errors: Q6002,
+// Q6003.
+absl::Status MakeRoom(const PipelineOptions& options, uint64_t model_bytes, ProgressSink& sink) {
+  const std::string& cache = options.cache_dir;
+  const uint64_t most = UsualCacheBytes(cache);
+  const bool fits = model_bytes <= most;
+  if (!fits) {
+    sink.Warning(Concat("the model has ", CodeBytes(model_bytes), ", and the cache is to have at most ",
+                        CodeBytes(most),
+                        ": its artifact stays until another one is used; qcc cache prune "
+                        "--max-bytes=N removes it before"));
+  }
+  const auto spare = PruneCache(cache, fits ? most - model_bytes : most, LastArtifact::kStays);
+  if (!spare.ok()) return spare.status();
+  const absl::Status room = CheckOutput(options.output, options.input, model_bytes);
+  if (PartsOf(room).code != "Q6003") return room;
+  // Better without what was used last than not at all.
+  const auto all = PruneCache(cache, fits ? most - model_bytes : 0);
+  return all.ok() ? CheckOutput(options.output, options.input, model_bytes) : all.status();
+}
+
 // Puts the artifact under `key`, whose lock the caller has. False: the model's files or the kernels are not
 // what the key was made of.
 absl::StatusOr<bool> MakeArtifact(PipelineOptions options, const Key& key, uint64_t model_bytes,
                                   ProgressSink& sink) {
   const std::string& cache = options.cache_dir;
   options.output = qrt::aot::ArtifactPath(cache, key.name);
-  // Packed weights take about what they take in the GGUF.
-  const uint64_t most = UsualCacheBytes(cache);
-  if (auto pruned = PruneCache(cache, most - std::min(most, model_bytes)); !pruned.ok()) {
-    return pruned.status();
-  }
-  if (absl::Status s = CheckOutput(options.output, options.input, model_bytes); !s.ok()) return s;
+  if (absl::Status s = MakeRoom(options, model_bytes, sink); !s.ok()) return s;
   if (absl::Status s = CompileModel(options, sink); !s.ok()) return s;
   absl::StatusOr<bool> sealed = SealArtifact(cache, key.name, key.of);
   if (sealed.ok() && !*sealed) unlink(options.output.c_str());

@@ -12,6 +12,7 @@
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
 #include "frontends/models/function_names.h"
+#include "runtime/aot/cache_layout.h"
 
 namespace qcc::compiler {
 namespace {
@@ -422,7 +423,10 @@ std::string CompileOption::DefaultText() const {
 }
 
 std::string CompileOption::HelpText() const {
-  const std::string by_default = DefaultText();
+  return HelpText(DefaultText());
+}
+
+std::string CompileOption::HelpText(std::string_view by_default) const {
   return Concat(help, by_default.empty() ? "" : "; default: ", by_default);
 }
 
@@ -506,10 +510,14 @@ std::vector<std::pair<std::string, std::string>> OptionsOfArtifact(const Pipelin
 }
 
 std::string CacheKeyText(const PipelineOptions& options, const UserKernels& kernels) {
-  std::string text = Concat("compiler ", CompilerVersion(), "\nsource ",
-                            std::filesystem::path(options.input).filename().string(), "\n");
-  for (const auto& [name, value] : OptionsOfArtifact(options)) text += Concat(name, " ", value, "\n");
-  for (const auto& [name, hash] : kernels.Provenance()) text += Concat(name, " ", hash, "\n");
+  std::string text;
+  const auto add = [&text](std::string_view key, std::string_view value) {
+    text += Concat(qrt::aot::NamePiece(key), qrt::aot::NamePiece(value));
+  };
+  add("compiler", CompilerVersion());
+  add("source", std::filesystem::path(options.input).filename().string());
+  for (const auto& [name, value] : OptionsOfArtifact(options)) add(name, value);
+  for (const auto& [name, hash] : kernels.Provenance()) add(name, hash);
   return text;
 }
 

@@ -62,11 +62,12 @@ struct CompileOption {
   // The field as text, as the provenance has it; empty: there is nothing to say.
   std::string (*write)(const CompileOption& option, const PipelineOptions& options);
 
-  std::string Flag() const;                              // "--l2-norm"
-  std::string ValueText() const;                         // "sum|max"
-  std::string DefaultText() const;                       // "exact"; empty: none
-  std::string HelpText() const;                          // with the default
-  bool AppliesTo(const PipelineOptions& options) const;  // a target is chosen for which it means something
+  std::string Flag() const;                                 // "--l2-norm"
+  std::string ValueText() const;                            // "sum|max"
+  std::string DefaultText() const;                          // "exact"; empty: none
+  std::string HelpText() const;                             // with the default
+  std::string HelpText(std::string_view by_default) const;  // of a command that has another
+  bool AppliesTo(const PipelineOptions& options) const;     // a target is chosen for which it means something
 };
 
 // In the order in which they are read: later ones may look at what earlier ones stored.
@@ -91,8 +92,8 @@ std::vector<std::string> OptionsWithoutEffect(const PipelineOptions& options, co
 std::vector<std::pair<std::string, std::string>> OptionsOfArtifact(const PipelineOptions& options);
 
 // All that the artifact depends on besides the bytes of the model: compiler, the name of the model's file (it
-// stands in the provenance), options, hashes of `kernels`, which are those of --kernels. One "key value" line
-// each; equal texts give equal artifacts.
+// stands in the provenance), options, hashes of `kernels`, which are those of --kernels. A key and a value
+// each, told apart by their sizes; equal texts give equal artifacts.
 std::string CacheKeyText(const PipelineOptions& options, const UserKernels& kernels);
 
 // The table of docs/reference/cli-qcc.md, in Markdown.

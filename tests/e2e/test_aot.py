@@ -286,6 +286,16 @@ def twice(h):
     h.expect("the second finds its artifact up to date", p.returncode == 0 and b"up to date" in p.stderr and b"import" not in p.stderr and contents(one) == first, said(p))
     p = compile_to(two)
     h.expect("elsewhere it is copied", p.returncode == 0 and b"copied" in p.stderr and b"import" not in p.stderr and contents(two) == first, said(p))
+    for option in ("--progress=plain", "--emit=off"):
+        p = compile_to(one, option)
+        h.expect(f"{option} asks for nothing else", p.returncode == 0 and b"up to date" in p.stderr, said(p))
+    command = [os.path.abspath(os.path.join(h.args.bin, "qcc")), "compile", "twice.gguf", "--cpu=native", *QUICK]
+    usual = {**os.environ, "XDG_CACHE_HOME": h.path("usual")}
+    for options, there in ((("-o", "twice.qbin", "--cache-dir", h.path("usual/qcc")), False), ((), True)):
+        p = subprocess.run([*command, *options], capture_output=True, cwd=h.work, env=usual)
+        h.expect(f"by their defaults: {options}", p.returncode == 0 and (b"up to date" in p.stderr) == there, said(p))
+    p = compile_to(one, "--l2-norm=sum")
+    h.expect("an option without effect is said", p.returncode == 0 and b"--l2-norm has no effect" in p.stderr, said(p))
     h.expect("--report asks for more than the artifact", compiled(compile_to(two, "--report=fusion")))
     h.expect("--strict asks for the warnings", compiled(compile_to(two, "--strict")))
     with open(one, "r+b") as f:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The cache of compiled code from the command line: equal artifacts with and without it, whatever happens to its folder."""
+import fcntl
 import os
 import random
 import re
@@ -207,6 +208,22 @@ def repeated(h, count=40):
     h.expect("and how many more there were", said[1][-1].startswith(f"{count - 16} more warnings"), said[1][-1])
 
 
+def unfinished(h):
+    """What somebody is about to finish is not damaged; without anybody it is."""
+    cache = h.path("unfinished")
+    made = h.run("qcc", "cache", "artifact", MODEL, "--goldens=off", f"--cache-dir={cache}", "--decode=1", "--prefill=32").decode().strip()
+    other = os.path.join(os.path.dirname(made), 32 * "a" + ".qbin")
+    shutil.copyfile(made, other)
+    verify = lambda: h.run("qcc", "cache", "verify", f"--cache-dir={cache}").decode()
+    h.check("an artifact that nobody seals is damaged", f"{other} is damaged" in verify(), verify())
+    with open(os.path.join(os.path.dirname(made), "lock"), "r+b") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        text = verify()
+        h.check("one that is being made is not", "damaged" not in text and "are whole" in text, text)
+    help_text = h.run("qcc", "cache", "artifact", "--help").decode()
+    h.check("the default of --cpu is what is made", re.search(r"native \(see qcc targets\);\s+default:\s+native", help_text) is not None, help_text)
+
+
 def main():
     h = Harness(__doc__)
     plain = contents(h.compile(MODEL, "plain.qbin", *QUICK))
@@ -217,6 +234,7 @@ def main():
     folders(h, plain)
     edited(h)
     repeated(h)
+    unfinished(h)
     h.finish()
 
 

@@ -1,10 +1,12 @@
 // What is kept between compiles: it comes back as it was, or not at all.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -263,6 +265,91 @@ TEST_F(CacheTest, OnlyADamagedArtifactIsRemoved) {
   std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
   EXPECT_FALSE(take(true));
   EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(CacheTest, AnArtifactWhoseSealCannotBeReadStays) {
+  const std::string key(32, 'a'), path = qrt::aot::ArtifactPath(cache_, key);
+  ASSERT_TRUE(MakeCacheFolder(qrt::aot::ArtifactFolder(cache_)).ok());
+  qrt::testing::WriteParts(qrt::testing::MakeParts(), path);
+  const auto identity = (*qrt::Artifact::Open(path))->identity();
+  ASSERT_TRUE(qrt::aot::WriteSeal(cache_, key, {identity, *qrt::aot::FileStamp::Of(path)}));
+  rlimit files;
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+  const rlimit none = {0, files.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  EXPECT_FALSE(TakeArtifact(cache_, key, {})) << "too many open files";
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+  EXPECT_TRUE(TakeArtifact(cache_, key, {}));
+  ASSERT_EQ(unlink((qrt::aot::ArtifactFolder(cache_) + "/" + key + ".seal").c_str()), 0);
+  EXPECT_FALSE(TakeArtifact(cache_, key, {})) << "what nobody has checked is made again";
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(CacheTest, WhoMakesAnArtifactIsSeen) {
+  const std::string key(32, 'a'), other(32, 'b');
+  EXPECT_FALSE(MakingLock::IsTaken(cache_, key)) << "there is no cache";
+  {
+    const auto lock = MakingLock::Take(cache_, key, [](bool) { return false; });
+    ASSERT_TRUE(lock.ok()) << lock.status();
+    EXPECT_TRUE(MakingLock::IsTaken(cache_, key));
+    EXPECT_FALSE(MakingLock::IsTaken(cache_, other));
+  }
+  EXPECT_FALSE(MakingLock::IsTaken(cache_, key));
+}
+
+// Each removes what the others leave to be removed, no more.
+TEST_F(CacheTest, PrunesAtOnceRemoveWhatOneWould) {
+  constexpr int kFiles = 4000, kLeft = 3000;
+  Open();
+  for (int i = 0; i < kFiles; ++i) {
+    char name[64];
+    std::snprintf(name, sizeof name, "%032x%s", i, qrt::aot::kCodeSuffix);
+    Leave(name);  // one byte
+  }
+  std::atomic<int> ready{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (++ready; ready < 4;) std::this_thread::yield();
+      EXPECT_TRUE(PruneCache(cache_, kLeft).ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(Entries().size(), static_cast<size_t>(kLeft));
+}
+
+TEST_F(CacheTest, TheArtifactThatWasUsedLastMayStay) {
+  ASSERT_TRUE(MakeCacheFolder(qrt::aot::ArtifactFolder(cache_)).ok());
+  const auto leave = [&](char letter, size_t bytes, time_t age) {
+    const std::string path = qrt::aot::ArtifactPath(cache_, std::string(32, letter));
+    std::ofstream(path) << std::string(bytes, 'x');
+    SetAge(path, age);
+    return path;
+  };
+  const auto exists = [](const std::string& path) { return std::filesystem::exists(path); };
+  auto store = Open();
+  store->Keep("a", Code(1000));
+  const std::string code = Entries().at(0).path;
+  SetAge(code, 4 * 86400);
+  const std::string old = leave('a', 50'000, 3 * 86400), small = leave('b', 2000, 2 * 86400),
+                    last = leave('c', 60'000, 86400);
+  EXPECT_EQ(PruneCache(cache_, 10'000, LastArtifact::kStays)->files, 1u);
+  EXPECT_FALSE(exists(old)) << "too large by itself, and not used last";
+  EXPECT_TRUE(exists(code) && exists(small) && exists(last)) << "all else fits";
+  EXPECT_EQ(PruneCache(cache_, 62'500, LastArtifact::kStays)->files, 1u);
+  EXPECT_FALSE(exists(code)) << "the oldest, where the last one counts";
+  EXPECT_TRUE(exists(small) && exists(last));
+  EXPECT_EQ(PruneCache(cache_, 0, LastArtifact::kStays)->files, 1u);
+  EXPECT_TRUE(exists(last));
+  EXPECT_EQ(PruneCache(cache_, 10'000)->files, 1u);
+  EXPECT_FALSE(exists(last)) << "where that is asked for";
+}
+
+// /proc has no size, and nobody makes a folder in it.
+TEST(UsualCacheBytes, IsThatOfTheDiskOnWhichTheFolderWillLie) {
+  EXPECT_EQ(UsualCacheBytes("/proc/none/of/these"), UsualCacheBytes("/proc"));
+  EXPECT_EQ(UsualCacheBytes("/proc"), 0u);
+  EXPECT_GT(UsualCacheBytes("none"), 0u);
 }
 
 TEST(IdentifyCompiler, IsThatOfTheProgramAndTheVersion) {

@@ -15,11 +15,14 @@
 #include "compiler/pipeline/pipeline.h"
 #include "compiler/targets/user_kernels.h"
 #include "frontends/base/error.h"
+#include "runtime/aot/cache_layout.h"
 #include "tests/unit/compiler/quiet_sink.h"
 #include "tests/unit/temp_folder.h"
 
 namespace qcc::compiler {
 namespace {
+
+using qrt::aot::NamePiece;
 
 // What the user wrote, by option name.
 absl::StatusOr<PipelineOptions> Read(const GivenOptions& given) {
@@ -181,6 +184,20 @@ TEST(CompileOptions, RowsAreWhole) {
             "int8: activations of quantised weights in 8 bits; f32: the reference; default: int8");
 }
 
+TEST(CompileOptions, ACommandMayHaveAnotherDefault) {
+  const std::string help = FindCompileOption("cpu")->HelpText();
+  EXPECT_TRUE(help.ends_with("; default: all")) << help;
+  EXPECT_TRUE(FindCompileOption("cpu")->HelpText("native").ends_with("; default: native"));
+}
+
+// Names of files may have line ends.
+TEST(CompileOptions, ALineEndInAValueIsNoOtherOption) {
+  const auto one = Read({{"mtp", {"block.gguf"}}, {"draft_vocab", {"1000"}}});
+  const auto other = Read({{"mtp", {"block.gguf\ndraft_vocab 1000"}}});
+  ASSERT_TRUE(one.ok() && other.ok()) << one.status() << other.status();
+  EXPECT_NE(KeyOf(*one), KeyOf(*other));
+}
+
 TEST(CompileOptions, WithoutEffectIsSaid) {
   using Parts = std::set<ModelPart>;
   const Parts all = {ModelPart::kDeltaNets, ModelPart::kQuantisedWeights, ModelPart::kNextnBlock};
@@ -231,7 +248,8 @@ TEST(CompileOptions, WithoutEffectIsSaid) {
 TEST(CompileOptions, TracedLayersAreOfAllRows) {
   const auto traced = Read({{"traceable", {"on"}}});
   ASSERT_TRUE(traced.ok()) << traced.status();
-  EXPECT_NE(KeyOf(*traced).find("\nlast_ffn all\n"), std::string::npos) << KeyOf(*traced);
+  EXPECT_NE(KeyOf(*traced).find(NamePiece("last_ffn") + NamePiece("all")), std::string::npos)
+      << KeyOf(*traced);
   for (const char* words : {"chosen", "all"}) {
     const auto asked = Read({{"traceable", {"on"}}, {"last_ffn", {words}}});
     ASSERT_TRUE(asked.ok()) << asked.status();
@@ -405,7 +423,7 @@ TEST_F(OptionBytesTest, TheCacheKeyHasTheKernelsContents) {
   };
   std::ofstream(folder_ + "/kernels/add.comp") << "one";
   const std::string one = key();
-  EXPECT_NE(one.find("kernel add.comp "), std::string::npos) << one;
+  EXPECT_NE(one.find(NamePiece("kernel add.comp")), std::string::npos) << one;
   std::ofstream(folder_ + "/kernels/add.comp") << "two";
   EXPECT_NE(key(), one) << "other kernels, the same key";
   std::ofstream(folder_ + "/kernels/add.comp") << "one";
