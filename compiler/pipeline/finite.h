@@ -13,10 +13,12 @@
 namespace qcc::compiler {
 
 // Every weight that the module names is finite. The goldens alone do not show it: they use a few rows of the
-// embedding only. Looks at scales, a small part of the goldens' time. Errors: Q1214; CancelledError once
+// embedding only. Looks at scales, a small part of the goldens' time. `interrupted` and `progress` (bytes
+// done and in all; called from this thread only) may be empty. Errors: Q1214; CancelledError once
 // `interrupted` says that the user wants to stop.
 absl::Status CheckWeights(mlir::ModuleOp module, const gguf::File& file,
-                          const std::function<bool()>& interrupted);
+                          const std::function<bool()>& interrupted,
+                          const std::function<void(uint64_t done, uint64_t total)>& progress = {});
 
 // Every logit is finite in f32. `values`: rows of `vocab`, those of the tokens behind the first `past`.
 // Errors: Q3006.

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/artifact/file_text.h"
 #include "compiler/artifact/output_file.h"
 #include "compiler/artifact/text_defaults.h"
 #include "compiler/artifact/tokenizer_section.h"
@@ -112,7 +113,7 @@ class Compilation {
   std::vector<CodeOf> CodesToMake() const;
   absl::StatusOr<TargetCode> GenerateOne(const CodeOf& of, DiagnosticCollector& diagnostics);
   absl::Status WriteAllCode(ArtifactWriter& out, ManifestSpec& manifest);
-  absl::Status WriteAllWeights(ArtifactWriter& out, ManifestSpec& manifest);
+  absl::Status WriteAllWeights(ArtifactWriter& out, ManifestSpec& manifest, WeightsProgress shown);
   absl::Status EndPhase(CompilePhase phase, mlir::ModuleOp module, std::string_view summary);
   absl::Status ShowModule(CompilePhase phase, std::string_view suffix, mlir::ModuleOp module);
   bool Wants(ReportKind kind) const {
@@ -123,7 +124,7 @@ class Compilation {
   bool WantsIr(CompilePhase phase) const { return !options_.dump_ir.empty() || options_.compile_to == phase; }
   absl::Status ShowIr(CompilePhase phase, std::string_view suffix, const std::string& text);
   void WarnOfFile(std::string text);
-  ProvenanceSpec Provenance() const;
+  ProvenanceSpec Provenance() const;  // all but the source's hash
 
   std::vector<uint32_t> Choosable() const {
     return text_.tokenizer ? text_.tokenizer->choosable : std::vector<uint32_t>();
@@ -160,6 +161,8 @@ absl::Status Compilation::Read() {
   }
   if (options_.compile_to == CompilePhase::kArtifact) {
     if (absl::Status s = CheckIsNotOf(options_.output, *file_); !s.ok()) return s;
+    // Packed weights take about what they take in the GGUF, in all of its files.
+    if (absl::Status s = CheckOutput(options_.output, "", file_->size()); !s.ok()) return s;
   }
   // Ahead of the long stages, as a folder that was named may be of no use.
   if (options_.compile_to >= CompilePhase::kCode) {
@@ -237,8 +240,9 @@ absl::Status Compilation::Fuse() {
   std::string summary = FusionSummary(diagnostics.remarks());
   // The plan replaces the hir functions, so what they say is taken down here.
   if (options_.compile_to == CompilePhase::kArtifact) {
-    if (absl::Status s = CheckWeights(*module_, *file_, [this] { return sink_.Interrupted(); }); !s.ok())
-      return s;
+    const auto show = [this](uint64_t done, uint64_t total) { sink_.Progress(done, total, "B"); };
+    const auto interrupted = [this] { return sink_.Interrupted(); };
+    if (absl::Status s = CheckWeights(*module_, *file_, interrupted, show); !s.ok()) return s;
     auto goldens = MakeGoldens(*module_, *file_, options_, diagnostics, sink_);
     if (!goldens.ok()) return goldens.status();
     goldens_ = *std::move(goldens);
@@ -360,7 +364,7 @@ absl::Status Compilation::Generate() {
   stopped_ = options_.compile_to == CompilePhase::kCode;
   if (store_ && store_->missed() > 0) {
     // What cannot be removed is no reason to fail.
-    PruneCache(options_.cache_dir, UsualCacheBytes(options_.cache_dir)).IgnoreError();
+    PruneCache(options_.cache_dir, UsualCacheBytes(options_.cache_dir), LastArtifact::kStays).IgnoreError();
   }
   return absl::OkStatus();
 }
@@ -396,7 +400,8 @@ ProvenanceSpec Compilation::Provenance() const {
   }
   // A file with a foreign part may have a warning for each of its tensors.
   for (size_t i = 0; i < std::min(warnings_.size(), kRecordedWarnings); ++i) {
-    p.options.emplace_back(absl::StrCat("warning ", i + 1), warnings_[i]);
+    // A warning may have a name of the file's in it, and whatever length that has.
+    p.options.emplace_back(absl::StrCat("warning ", i + 1), CutText(warnings_[i], QBIN_MAX_STRING));
   }
   if (warnings_.size() > kRecordedWarnings) {
     p.options.emplace_back("warning more", absl::StrCat(warnings_.size() - kRecordedWarnings,
@@ -404,7 +409,6 @@ ProvenanceSpec Compilation::Provenance() const {
   }
   p.source_name = std::filesystem::path(file_->path()).filename().string();
   p.source_bytes = file_->size();
-  p.source_hash = *HashSource(*file_);
   return p;
 }
 
@@ -427,6 +431,16 @@ absl::Status Compilation::Write() {
   manifest.formats = SummarizeFormats(plans_, *file_);
   manifest.sampling = text_.sampling;
   manifest.provenance = Provenance();
+  uint64_t done = 0, total = file_->size();  // bytes that are read through, then those that are packed
+  for (const LayoutPlan& plan : plans_) total += plan::summarize(*plan.module).weightBytes;
+  const auto show = [&](uint64_t of_this, uint64_t) {
+    sink_.Progress(done + of_this, total, "B");
+    return !sink_.Interrupted();
+  };
+  const auto hash = HashSource(*file_, show);
+  if (!hash) return absl::CancelledError("interrupted");
+  manifest.provenance.source_hash = *hash;
+  done = file_->size();
 
   auto writer = ArtifactWriter::Create(options_.output);
   if (!writer.ok()) return writer.status();
@@ -450,7 +464,7 @@ absl::Status Compilation::Write() {
     manifest.goldens_section = *goldens;
   }
   const uint64_t before = out.size();
-  if (absl::Status s = WriteAllWeights(out, manifest); !s.ok()) return s;
+  if (absl::Status s = WriteAllWeights(out, manifest, {done, total}); !s.ok()) return s;
   const uint64_t weights = plans_.size() == 1 ? manifest.weights_bytes : out.size() - before;
   if (absl::Status s = file_->CheckUnchanged(); !s.ok()) return s;
   const auto check = [this](const std::string& path) {
@@ -500,14 +514,16 @@ absl::Status Compilation::WriteAllCode(ArtifactWriter& out, ManifestSpec& manife
 }
 
 // A section for each plan, and which one each code reads.
-absl::Status Compilation::WriteAllWeights(ArtifactWriter& out, ManifestSpec& manifest) {
+absl::Status Compilation::WriteAllWeights(ArtifactWriter& out, ManifestSpec& manifest,
+                                          WeightsProgress shown) {
   manifest.weights_bytes = 0;
   for (const LayoutPlan& plan : plans_) {
     const auto bytes = static_cast<uint64_t>(plan::summarize(*plan.module).weightBytes);
     auto section = out.AddStream(QBIN_SECTION_WEIGHTS, bytes, [&](ArtifactWriter::Append append) {
-      return WriteWeights(*plan.module, bytes, *file_, sink_, append);
+      return WriteWeights(*plan.module, bytes, *file_, sink_, shown, append);
     });
     if (!section.ok()) return section.status();
+    shown.before += bytes;
     manifest.weights_bytes = std::max(manifest.weights_bytes, bytes);
     DescribeWeights(*plan.module, *section, manifest);
     CodeSpec* code = manifest.code.data();

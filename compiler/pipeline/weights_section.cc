@@ -20,8 +20,8 @@ constexpr int64_t kPieceBytes = 1 << 20;
 
 class Packer {
  public:
-  Packer(const gguf::File& file, ProgressSink& sink, uint64_t total, ArtifactWriter::Append append)
-      : file_(file), sink_(sink), total_(total), append_(append) {}
+  Packer(const gguf::File& file, ProgressSink& sink, WeightsProgress shown, ArtifactWriter::Append append)
+      : file_(file), sink_(sink), shown_(shown), append_(append) {}
 
   absl::Status Weight(plan::WeightOp op);
   absl::Status Constant(plan::ConstantOp op);
@@ -32,7 +32,7 @@ class Packer {
 
   const gguf::File& file_;
   ProgressSink& sink_;
-  uint64_t total_;
+  WeightsProgress shown_;
   ArtifactWriter::Append append_;
   uint64_t at_ = 0;
   std::vector<uint8_t> piece_;
@@ -41,7 +41,7 @@ class Packer {
 absl::Status Packer::Put(std::span<const uint8_t> bytes) {
   if (absl::Status s = append_(bytes); !s.ok()) return s;
   at_ += bytes.size();
-  sink_.Progress(at_, total_, "B");
+  sink_.Progress(shown_.before + at_, shown_.total, "B");
   if (sink_.Interrupted()) return absl::CancelledError("interrupted");
   return absl::OkStatus();
 }
@@ -135,13 +135,13 @@ std::vector<FormatSpec> SummarizeFormats(std::span<const LayoutPlan> plans, cons
 }
 
 absl::Status WriteWeights(mlir::ModuleOp plan, uint64_t total, const gguf::File& file, ProgressSink& sink,
-                          ArtifactWriter::Append append) {
+                          WeightsProgress shown, ArtifactWriter::Append append) {
   std::map<uint64_t, mlir::Operation*> byOffset;
   for (mlir::Operation& op : plan.getOps()) {
     if (auto weight = mlir::dyn_cast<plan::WeightOp>(op)) byOffset[weight.getOffset()] = &op;
     if (auto constant = mlir::dyn_cast<plan::ConstantOp>(op)) byOffset[constant.getOffset()] = &op;
   }
-  Packer packer(file, sink, total, append);
+  Packer packer(file, sink, shown, append);
   for (auto& [offset, op] : byOffset) {
     if (absl::Status s = packer.PadTo(offset); !s.ok()) return s;
     auto weight = mlir::dyn_cast<plan::WeightOp>(op);

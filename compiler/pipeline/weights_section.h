@@ -19,10 +19,15 @@ namespace qcc::compiler {
 // What the weights amount to per GGUF format, sorted by name: each tensor once, packed in all plans together.
 std::vector<FormatSpec> SummarizeFormats(std::span<const LayoutPlan> plans, const gguf::File& file);
 
+// Where a section's bytes stand in what a stage shows: behind `before` of `total`.
+struct WeightsProgress {
+  uint64_t before = 0, total = 0;
+};
+
 // Streams the section, `total` bytes (plan::summarize), piece by piece: at most a few MiB in memory. The
 // tensors are those the importer checked.
 absl::Status WriteWeights(mlir::ModuleOp plan, uint64_t total, const gguf::File& file, ProgressSink& sink,
-                          ArtifactWriter::Append append);
+                          WeightsProgress shown, ArtifactWriter::Append append);
 
 }  // namespace qcc::compiler
 

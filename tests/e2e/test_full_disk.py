@@ -3,6 +3,7 @@
 import os
 import resource
 
+import gguf_edit
 from harness import TINY
 from test_cli import quiet_harness, refused
 
@@ -31,6 +32,13 @@ def main():
 
     refused(h, "a GGUF", 6, "Q6003", ["another disk", "--cache-dir"], "qcc", "cache", "artifact", TINY, "-q", "--cpu=base", "--goldens=off",
             f"--cache-dir={h.path('cache')}", limits=limit(1 << 20))
+    # Of a split model the named shard is the smallest part. A hole takes no room here.
+    first, second = gguf_edit.split(TINY, h.path("split"), 2)
+    disk = os.statvfs(h.work)
+    with open(second, "r+b") as f:
+        f.truncate(disk.f_bavail * disk.f_frsize + (1 << 30))
+    refused(h, "all shards count", 6, "Q6003", ["the output needs about"], "qcc", "compile", first, "-o", h.path("shards.qbin"), "-q", "--cpu=base", "--goldens=off",
+            timeout=300)
     h.finish()
 
 
