@@ -3,6 +3,7 @@
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -41,16 +42,31 @@ absl::Status WithoutCacheToo(const absl::Status& status) {
                    Concat(parts.help, ", or do without with --no-cache"));
 }
 
-// The folders are made ahead of the output, which then could not take its name.
+// A path without links, as far as it exists, and without a slash at its end.
+std::filesystem::path PlaceOf(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  const std::filesystem::path real = std::filesystem::weakly_canonical(absolute, error);
+  const std::filesystem::path place = error ? absolute.lexically_normal() : real;
+  return place.has_filename() ? place : place.parent_path();
+}
+
+// The folders, and those that they lie in, are made ahead of the output, which then could not take its name.
 absl::Status CheckIsNoFolder(const PipelineOptions& options) {
-  const auto place = [](const std::string& path) {
-    return std::filesystem::absolute(path).lexically_normal().string();
-  };
+  const std::filesystem::path output(options.output);
+  // It replaces a link.
+  const std::filesystem::path place =
+      PlaceOf(output.has_parent_path() ? output.parent_path() : ".") / output.filename();
+  const std::string no_cache;
   for (const auto& [option, folder] : {std::pair("--dump-ir", &options.dump_ir),
                                        {"--dump-kernels", &options.dump_kernels},
-                                       {"--cache-dir", &options.cache_dir}}) {
-    if (folder->empty() || place(*folder) != place(options.output)) continue;
-    return MakeError("Q0103", Concat("the output is the folder of ", option), options.output,
+                                       {"--cache-dir", options.no_cache ? &no_cache : &options.cache_dir}}) {
+    if (folder->empty()) continue;
+    const std::filesystem::path in = PlaceOf(*folder);
+    const auto [end, rest] = std::mismatch(place.begin(), place.end(), in.begin(), in.end());
+    if (end != place.end()) continue;
+    const char* what = rest == in.end() ? "the output is the folder of " : "the output holds the folder of ";
+    return MakeError("Q0103", Concat(what, option, ", ", *folder), options.output,
                      "choose another path for one of them");
   }
   return absl::OkStatus();

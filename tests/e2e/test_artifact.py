@@ -431,6 +431,32 @@ def spellings(h):
     h.check("spellings: a norm in halves is that in f32 of the same values", as_halves == as_floats and as_halves["weights"] != plain["weights"])
 
 
+def outputs(h, gguf):
+    """Nothing is compiled for an output that could not get its name."""
+    folder = h.path("outputs")
+    os.makedirs(os.path.join(folder, "real"))
+    os.symlink("real", os.path.join(folder, "link"))
+    for out, option in (("u.qbin", "--dump-ir=u.qbin/"), ("u.qbin", "--dump-ir=./u.qbin//"), ("w.qbin", "--cache-dir=w.qbin/c"),
+                        ("out.qbin", "--dump-kernels=out.qbin/k/l"), ("link/x.qbin", "--dump-ir=real/x.qbin")):
+        p = subprocess.run([os.path.abspath(os.path.join(h.args.bin, "qcc")), "compile", os.path.abspath(gguf), "-o", out, option, "--cpu=native", *LADDERS],
+                           cwd=folder, capture_output=True)
+        name = option.split("=")[0]
+        h.check(f"-o {out} {option}", p.returncode == 2 and b"[Q0103]" in p.stderr and name.encode() in p.stderr, p.stderr.decode())
+        h.check(f"-o {out} {option}: nothing is left", sorted(os.listdir(folder)) == ["link", "real"] and not os.listdir(os.path.join(folder, "real")))
+    p = h.tool("qcc", "compile", gguf, "-o", h.path("beside.qbin"), f"--dump-ir={h.path('beside.qbin.ir')}", "--compile-to=artifact", "--cpu=native", "--goldens=off", *LADDERS)
+    h.check("a folder whose name begins with the output's", p.returncode == 0, p.stderr.decode())
+
+
+def long_keys(h):
+    """A key may have 64 KiB, and more than the artifact takes of a text is warned of."""
+    keys = {"general.sampling." + 65500 * "k": gguf_edit.f32_value(1)}
+    keys |= {f"tokenizer.chat_template.t{i}" + 65000 * "n": gguf_edit.string_value("x") for i in range(20)}
+    model = gguf_edit.with_metadata(TINY, h.path("keys.gguf"), keys)
+    p = h.tool("qcc", "compile", model, "-o", h.path("keys.qbin"), "--cpu=native", "--goldens=off", *LADDERS)
+    h.check("long keys: compiled", p.returncode == 0, p.stderr.decode()[-600:])
+    h.check("long keys: warned of in a few words", p.stderr.count(b"warning:") == 2 and len(p.stderr) < 4000, p.stderr.decode()[-600:])
+
+
 def main():
     h = Harness(__doc__)
     plain_check = h.check
@@ -446,7 +472,7 @@ def main():
     for part in h.share([lambda: determinism(h, gguf, qbin()), lambda: buckets(h, gguf, tokens), lambda: levels_f32(h, gguf, tokens, reference),
                          lambda: inspection(h, gguf, qbin()), lambda: stages(h, qbin()), lambda: atomic(h, gguf), lambda: levels(h, qbin(), gguf, tokens, reference, row["int8_limit"]),
                          lambda: damage(h, qbin()), lambda: read_only(h, gguf), lambda: spellings(h),
-                         lambda: dependencies(h)]):
+                         lambda: dependencies(h), lambda: outputs(h, gguf), lambda: long_keys(h)]):
         part()
     h.finish()
 
