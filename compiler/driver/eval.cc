@@ -33,6 +33,10 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "logits files are written as the values lie in memory");
 
+// Tokens in a step where nobody asks for another number: a step has its logits in memory, a vocabulary of
+// doubles for each, and what is computed depends on no split.
+constexpr int64_t kUsualPiece = 64;
+
 constexpr size_t kMaxTokenBytes = size_t{256} << 20;  // a hole would be read until memory ends
 
 // A whole regular file: a pipe might have no writer, a device no end.
@@ -182,23 +186,23 @@ absl::Status RunEval(const EvalOptions& options, const std::function<bool()>& in
   };
   if (absl::Status status = append("LGT1", 4); !status.ok()) return status;
   if (absl::Status status = append(header, sizeof header); !status.ok()) return status;
+  std::vector<float> values(static_cast<size_t>((*session)->vocabulary()));
   size_t done = 0;
   for (size_t piece = 0; done < total; ++piece) {
     if (interrupted && interrupted()) return absl::CancelledError("interrupted");
-    size_t count = total - done;
-    if (!options.split.empty()) {
-      const int64_t length = options.split[std::min(piece, options.split.size() - 1)];
-      count = std::min(count, static_cast<size_t>(length));
-    }
+    const int64_t length =
+        options.split.empty() ? kUsualPiece : options.split[std::min(piece, options.split.size() - 1)];
+    const size_t count = std::min(total - done, static_cast<size_t>(length));
     absl::StatusOr<std::vector<double>> logits = (*session)->Step(std::span(*ids).subspan(done, count));
     if (absl::Status s = (*file)->CheckUnchanged(); !s.ok()) return s;
     if (!logits.ok()) return logits.status();
     if (absl::Status s = CheckLogits(*logits, (*session)->vocabulary(), static_cast<int64_t>(done), **file);
         !s.ok())
       return s;
-    const std::vector<float> values(logits->begin(), logits->end());
-    if (absl::Status status = append(values.data(), values.size() * sizeof(float)); !status.ok())
-      return status;
+    for (size_t row = 0; row < logits->size(); row += values.size()) {
+      std::copy_n(logits->begin() + static_cast<int64_t>(row), values.size(), values.begin());
+      if (absl::Status s = append(values.data(), values.size() * sizeof(float)); !s.ok()) return s;
+    }
     done += count;
   }
   return (*out)->Commit(size);

@@ -24,7 +24,7 @@ struct EvalOptions {
   bool kv_f16 =
       false;  // round keys and values to half precision in the cache, as `qcc compile --kv=f16` does
   bool l2_max = false;  // as `qcc compile --l2-norm=max`
-  // Lengths of the pieces in which the prompt is fed, the last one repeating; empty: all tokens in one step.
+  // Lengths of the pieces in which the prompt is fed, the last one repeating; empty: as eval.cc chooses.
   std::vector<int64_t> split;
 };
 
