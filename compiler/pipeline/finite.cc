@@ -89,6 +89,7 @@ absl::Status CheckWeights(mlir::ModuleOp module, const gguf::File& file,
     if (progress) progress(done, total);
   }
   for (std::thread& thread : threads) thread.join();
+  if (progress && total > 0) progress(done, total);  // of what the others did last
   // The first in the file, whichever was found first.
   for (absl::Status& status : found) {
     if (!status.ok()) return status;

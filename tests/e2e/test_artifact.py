@@ -457,6 +457,18 @@ def long_keys(h):
     h.check("long keys: warned of in a few words", p.stderr.count(b"warning:") == 2 and len(p.stderr) < 4000, p.stderr.decode()[-600:])
 
 
+def pieces(h, gguf):
+    """qcc eval takes a text in pieces by itself: the bits are those of one."""
+    tokens = h.path("pieces.txt")
+    with open(tokens, "w") as f:
+        f.write(" ".join(str(i * 37 % 250) for i in range(150)))
+    outs = []
+    for options in ((), ("--split", 150), ("--split", "7,64,1,40")):
+        outs.append(h.path(f"pieces{len(outs)}.bin"))
+        h.run("qcc", "eval", gguf, "--tokens", tokens, "-o", outs[-1], "--arithmetic", "f32", "--kv", "f16", *options)
+    h.check("eval: pieces change no bit", read_logits(outs[0])[0] == 150 and all(contents(out) == contents(outs[0]) for out in outs))
+
+
 def main():
     h = Harness(__doc__)
     plain_check = h.check
@@ -472,7 +484,8 @@ def main():
     for part in h.share([lambda: determinism(h, gguf, qbin()), lambda: buckets(h, gguf, tokens), lambda: levels_f32(h, gguf, tokens, reference),
                          lambda: inspection(h, gguf, qbin()), lambda: stages(h, qbin()), lambda: atomic(h, gguf), lambda: levels(h, qbin(), gguf, tokens, reference, row["int8_limit"]),
                          lambda: damage(h, qbin()), lambda: read_only(h, gguf), lambda: spellings(h),
-                         lambda: dependencies(h), lambda: outputs(h, gguf), lambda: long_keys(h)]):
+                         lambda: dependencies(h), lambda: outputs(h, gguf), lambda: long_keys(h),
+                         lambda: pieces(h, gguf)]):
         part()
     h.finish()
 

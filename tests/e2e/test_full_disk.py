@@ -35,8 +35,11 @@ def main():
     # Of a split model the named shard is the smallest part. A hole takes no room here.
     first, second = gguf_edit.split(TINY, h.path("split"), 2)
     disk = os.statvfs(h.work)
-    with open(second, "r+b") as f:
-        f.truncate(disk.f_bavail * disk.f_frsize + (1 << 30))
+    try:
+        os.truncate(second, disk.f_bavail * disk.f_frsize + (1 << 30))
+    except OSError as e:
+        print(f"skip a model larger than the disk: {e}")
+        h.finish()
     refused(h, "all shards count", 6, "Q6003", ["the output needs about"], "qcc", "compile", first, "-o", h.path("shards.qbin"), "-q", "--cpu=base", "--goldens=off",
             timeout=300)
     h.finish()
