@@ -467,17 +467,16 @@ TEST_P(KernelAttention, ALaterRowThatIsNoneHidesNothing) {
         }
       };
       Sequence good = make_sequence(s, tokens, 5), spoilt = make_sequence(s, tokens, 5);
-      sharp(good);
-      sharp(spoilt);
       std::fill_n(spoilt.v.data() + bad * spoilt.kv_width(), spoilt.kv_width(), std::nanf(""));
       for (Sequence* x : {&good, &spoilt}) {
+        sharp(*x);
         if (from > 0) step(*k, {{x, 0, from}}, 1);
         step(*k, {{x, from, tokens - from}}, 1);
       }
       const auto ahead = static_cast<size_t>(bad * good.out_width());
-      EXPECT_TRUE(same_bits(spoilt.out.data(), good.out.data(), ahead))
-          << "place " << bad << ", " << rows << " rows";
-      EXPECT_TRUE(std::isnan(spoilt.out[ahead])) << "place " << bad << ", " << rows << " rows";
+      SCOPED_TRACE("place " + std::to_string(bad) + ", " + std::to_string(rows) + " rows");
+      EXPECT_TRUE(same_bits(spoilt.out.data(), good.out.data(), ahead));
+      EXPECT_TRUE(std::isnan(spoilt.out[ahead]));
     }
   }
 }
