@@ -95,14 +95,15 @@ absl::Status ForFiles(const std::string& folder, F&& fn) {
 
 // Takes the artifact that was used last out of `entries`. One that alone is beyond the limit does not count:
 // removing all else would not help. What else is beyond it by itself goes first, for the same reason.
-void SpareLastArtifact(std::vector<CacheEntry>& entries, uint64_t& most_bytes) {
+// `room`: what the others may have.
+void SpareLastArtifact(std::vector<CacheEntry>& entries, uint64_t most_bytes, uint64_t& room) {
   const auto is_artifact = [](const CacheEntry& entry) { return entry.suffix == qrt::aot::kArtifactSuffix; };
   const auto last = std::find_if(entries.rbegin(), entries.rend(), is_artifact);
   if (last == entries.rend()) return;
-  if (last->bytes <= most_bytes) most_bytes -= last->bytes;
+  if (last->bytes <= most_bytes) room -= std::min(last->bytes, room);
   entries.erase(std::next(last).base());
   std::stable_partition(entries.begin(), entries.end(),
-                        [most_bytes](const CacheEntry& entry) { return entry.bytes > most_bytes; });
+                        [room](const CacheEntry& entry) { return entry.bytes > room; });
 }
 
 }  // namespace
@@ -170,10 +171,12 @@ int RemoveArtifact(const std::string& path) {
   return error;
 }
 
-absl::StatusOr<Pruned> PruneCache(const std::string& cache, uint64_t most_bytes, LastArtifact last) {
+absl::StatusOr<Pruned> PruneCache(const std::string& cache, uint64_t most_bytes, LastArtifact last,
+                                  uint64_t to_come) {
   absl::StatusOr<std::vector<CacheEntry>> entries = CacheEntries(cache);
   if (!entries.ok()) return entries.status();
-  if (last == LastArtifact::kStays) SpareLastArtifact(*entries, most_bytes);
+  uint64_t room = most_bytes - std::min(to_come, most_bytes);
+  if (last == LastArtifact::kStays) SpareLastArtifact(*entries, most_bytes, room);
   Pruned pruned;
   const auto removed = [&](uint64_t bytes) {
     ++pruned.files;
@@ -182,7 +185,7 @@ absl::StatusOr<Pruned> PruneCache(const std::string& cache, uint64_t most_bytes,
   uint64_t total = 0;
   for (const CacheEntry& entry : *entries) total += entry.bytes;
   for (const CacheEntry& entry : *entries) {
-    if (total <= most_bytes) break;
+    if (total <= room) break;
     const bool artifact = entry.suffix == qrt::aot::kArtifactSuffix;
     const int error = artifact ? RemoveArtifact(entry.path) : unlink(entry.path.c_str()) == 0 ? 0 : errno;
     if (error == EWOULDBLOCK) {

@@ -48,11 +48,11 @@ struct Pruned {
 // more than the limit: all else would go, and it would be no less.
 enum class LastArtifact : uint8_t { kStays, kGoes };
 
-// Removes entries, the longest unused first, until the others have at most `most_bytes`; and temporary files
-// that were left behind. An artifact that is in use stays. Other processes may read, write and prune at the
-// same time. Errors: Q6002.
+// Removes entries, the longest unused first, until the others and `to_come` bytes have at most `most_bytes`;
+// and temporary files that were left behind. An artifact that is in use stays. Other processes may read,
+// write and prune at the same time. Errors: Q6002.
 absl::StatusOr<Pruned> PruneCache(const std::string& cache, uint64_t most_bytes,
-                                  LastArtifact last = LastArtifact::kGoes);
+                                  LastArtifact last = LastArtifact::kGoes, uint64_t to_come = 0);
 
 // Removes an artifact and its seal. Returns 0, or why not: EWOULDBLOCK where it is in use, or where another
 // file got its name meanwhile.

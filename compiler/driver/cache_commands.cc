@@ -132,7 +132,8 @@ absl::StatusOr<EntryState> StateOf(const std::string& cache, const CacheEntry& e
   // A second time, as others may have removed it, or finished it, while it was looked at.
   for (int look = 0; look < 2; ++look) {
     if (sink.Interrupted()) return absl::CancelledError("interrupted");
-    if (IsEntryWhole(cache, entry, progress)) return EntryState::kWhole;
+    const auto goes_on = [&](uint64_t, uint64_t) { return !sink.Interrupted(); };
+    if (IsEntryWhole(cache, entry, look == 0 ? progress : goes_on)) return EntryState::kWhole;
     if (sink.Interrupted()) return absl::CancelledError("interrupted");
     if (IsGone(entry) || (IsArtifact(entry) && MakingLock::IsTaken(cache, KeyOf(entry)))) {
       return EntryState::kOthers;

@@ -136,7 +136,10 @@ absl::StatusOr<bool> CopyArtifact(const EarlierOutput& from, const std::string& 
   for (size_t at = 0; at < bytes.size(); at += kPiece) {
     if (sink.Interrupted()) return absl::CancelledError("interrupted");
     const auto piece = bytes.subspan(at, std::min(kPiece, bytes.size() - at));
-    if (absl::Status s = (*file)->WriteAt(at, piece); !s.ok()) return s;
+    if (absl::Status s = (*file)->WriteAt(at, piece); !s.ok()) {
+      // What was cut short under the mapping cannot be read, and is no fault of the output's.
+      return FindOutput(record) ? absl::StatusOr<bool>(s) : false;
+    }
     sink.Progress(at + piece.size(), total, "B");
   }
   const auto show = [&](uint64_t done, uint64_t weights) {
@@ -202,12 +205,12 @@ absl::Status MakeRoom(const PipelineOptions& options, uint64_t model_bytes, Prog
                         ": its artifact stays until another one is used; qcc cache prune "
                         "--max-bytes=N removes it before"));
   }
-  const auto spare = PruneCache(cache, fits ? most - model_bytes : most, LastArtifact::kStays);
+  const auto spare = PruneCache(cache, most, LastArtifact::kStays, fits ? model_bytes : 0);
   if (!spare.ok()) return spare.status();
   const absl::Status room = CheckOutput(options.output, options.input, model_bytes);
   if (PartsOf(room).code != "Q6003") return room;
   // Better without what was used last than not at all.
-  const auto all = PruneCache(cache, fits ? most - model_bytes : 0);
+  const auto all = PruneCache(cache, most, LastArtifact::kGoes, model_bytes);
   return all.ok() ? CheckOutput(options.output, options.input, model_bytes) : all.status();
 }
 

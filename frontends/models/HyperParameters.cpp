@@ -21,8 +21,14 @@ constexpr std::string_view kKvHeads = "attention.head_count_kv";
 void readDeltaNet(Metadata& metadata, const FamilyTraits& family, HyperParameters& hp) {
   DeltaNetParameters& delta = hp.delta;
   constexpr std::string_view kTiled = "ssm.v_head_reordered";
-  delta.byKeyHead = !metadata.optionalFlag(kTiled, !family.byKeyHead);
   delta.orderStated = metadata.has(kTiled);
+  // Only models in the order of their checkpoints have beta and alpha in one matrix: converters that give all
+  // architectures of the family one name leave the key out.
+  const bool together =
+      !delta.orderStated && std::ranges::any_of(metadata.file().tensors(), [](const gguf::Tensor& tensor) {
+        return std::string_view(tensor.name).ends_with(".ssm_ba.weight");
+      });
+  delta.byKeyHead = !metadata.optionalFlag(kTiled, !(family.byKeyHead || together));
   delta.taps = metadata.requiredInt("ssm.conv_kernel", kTaps);
   delta.keyDim = metadata.requiredInt("ssm.state_size", kHeadDim);
   delta.keyHeads = metadata.requiredInt("ssm.group_count");

@@ -204,7 +204,6 @@ constexpr std::array kNeutralKeys = {
     NeutralKey{"logit_scale", "scaled logits", 0, 1},
     NeutralKey{"residual_scale", "scaled residuals", 0, 1},
     NeutralKey{"embedding_scale", "scaled embeddings", 0, 1},
-    NeutralKey{"rope.scaling.yarn_attn_factor", "a YaRN attention factor of its own", 1, 1},
     NeutralKey{"rope.scaling.yarn_log_multiplier", "a YaRN log multiplier", 0, 0},
 };
 
@@ -266,6 +265,12 @@ void refuseForeignArithmetic(Metadata& metadata, bool hasExperts) {
           "this model needs arithmetic that qcc does not have; without it the output would be wrong");
     }
   }
+  constexpr std::string_view kPooling = "pooling_type";
+  if (metadata.has(kPooling) && numberOrFlag(file, metadata.key(kPooling)).value_or(1) != 0)
+    metadata.warn(
+        absl::StrCat("key ", metadata.key(kPooling),
+                     " says that this is an embedding or reranking model: what it was trained for is "
+                     "no text, and qcc makes none of its vectors"));
   const std::string scaling = metadata.key(kRopeScaling);
   for (std::string_view key : file.keys()) {
     if (key.starts_with(scaling) &&

@@ -31,6 +31,27 @@ RopeFrequencies yarnFrequencies(double base, int64_t dims, const YarnParameters&
   return rope;
 }
 
+// What a configuration calls attention_factor takes the place of the magnitude that YaRN gives by itself;
+// what it calls attn_factor is to multiply it, which no known runtime of these architectures does. Converters
+// write both under one key.
+static void checkYarnAttention(Metadata& metadata, double magnitude) {
+  constexpr std::string_view kSuffix = "rope.scaling.yarn_attn_factor";
+  const double stated = metadata.optionalFloat(kSuffix, 1);
+  const auto is = [&](double value) { return std::abs(stated - value) <= 1e-4; };
+  if (is(1) || is(magnitude)) return;
+  if (is(1 / magnitude)) {
+    metadata.warn(absl::StrCat("key ", metadata.key(kSuffix), " is ", stated,
+                               ", which would take back YaRN's own ", magnitude,
+                               ": it is not used, as llama.cpp does not use it"));
+    return;
+  }
+  metadata.fail("Q2008", kSuffix,
+                absl::StrCat(metadata.key(kSuffix), " is ", stated,
+                             ": a YaRN attention factor of its own is not supported for architecture ",
+                             metadata.arch()),
+                "this model needs arithmetic that qcc does not have; without it the output would be wrong");
+}
+
 RopeFrequencies readRopeFrequencies(Metadata& metadata, int64_t dims, double defaultBase,
                                     int64_t contextLength) {
   // Wider than any real model and narrow enough that every frequency stays finite. The bounds are in it, as
@@ -57,6 +78,7 @@ RopeFrequencies readRopeFrequencies(Metadata& metadata, int64_t dims, double def
   const double factor = scaling("rope.scaling.factor", scaling("rope.scale_linear", 1));
   const std::string type = metadata.optionalString("rope.scaling.type", "linear");
   RopeFrequencies rope{plainFrequencies(base, dims), positive("rope.scaling.attn_factor", 1)};
+  if (type != "yarn") checkYarnAttention(metadata, 1);
   if (!metadata.ok() || type == "none") return rope;
   if (type == "linear") {
     for (double& freq : rope.invFreq) freq /= factor;
@@ -74,6 +96,7 @@ RopeFrequencies readRopeFrequencies(Metadata& metadata, int64_t dims, double def
     metadata.fail("Q2003", "rope.scaling.factor",
                   absl::StrCat("YaRN factor ", factor, ", expected at least 1"));
   yarn.originalContext = metadata.optionalInt("rope.scaling.original_context_length", contextLength);
+  if (factor != 1) metadata.warnOfDefault("rope.scaling.original_context_length", yarn.originalContext);
   yarn.betaFast = positive("rope.scaling.yarn_beta_fast", 32);
   yarn.betaSlow = positive("rope.scaling.yarn_beta_slow", 1);
   yarn.extFactor = metadata.optionalFloat("rope.scaling.yarn_ext_factor", 1);
@@ -82,6 +105,7 @@ RopeFrequencies readRopeFrequencies(Metadata& metadata, int64_t dims, double def
     metadata.fail("Q2003", "rope.scaling.yarn_ext_factor",
                   absl::StrCat(metadata.key("rope.scaling.yarn_ext_factor"), " is ", yarn.extFactor,
                                ", expected 0 to 1"));
+  checkYarnAttention(metadata, yarn.extFactor != 0 ? 1 + 0.1 * std::log(std::max(factor, 1.0)) : 1);
   yarn.attnFactor = rope.magnitude;
   return yarnFrequencies(base, dims, yarn);
 }

@@ -216,6 +216,7 @@ absl::Status TensorTable::finish(int64_t blocks, std::vector<std::string>& warni
       {"rope_freqs", false, "rotary frequencies per pair"},
       {"rope_factors", false, "rotary frequencies per pair"},
       {"attn_sinks", false, "attention sinks"},
+      {"cls.", false, "the head of a classifier or reranker"},
   };
   // What a file may carry along, by how its names begin: the text model never reads it.
   struct Along {

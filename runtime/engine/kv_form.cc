@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <limits>
 
 #include "runtime/abi/integer_row.h"
 #include "runtime/base/float_environment.h"

@@ -44,6 +44,7 @@ class PrefixStore {
 
   // At most `cap` bytes, of `allocator` (NULL: the system). The engine outlives the store.
   PrefixStore(Engine& engine, uint64_t cap, const qrt_allocator* allocator);
+  const qrt_allocator* allocator() const { return allocator_ ? &*allocator_ : nullptr; }
   ~PrefixStore();
   PrefixStore(const PrefixStore&) = delete;
   PrefixStore& operator=(const PrefixStore&) = delete;

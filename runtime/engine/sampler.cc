@@ -7,6 +7,7 @@
 #include <string>
 
 #include "runtime/abi/sampling.h"
+#include "runtime/base/float_environment.h"
 #include "runtime/engine/random_numbers.h"
 #include "runtime/engine/sampling_fixed.h"
 #include "runtime/engine/token_weights.h"
@@ -55,7 +56,8 @@ int64_t Penalty(float x) {
 
 Status BadOption(const char* name, double found, const std::string& expected) {
   char number[32];
-  std::snprintf(number, sizeof number, "%.7g", found);  // as many digits as a float has
+  // As many digits as a float has; integers have all of theirs.
+  std::snprintf(number, sizeof number, found == std::trunc(found) ? "%.10g" : "%.7g", found);
   return Status(Code::kInvalidArgument, 7201, std::string(name) + " is " + number + ", expected " + expected);
 }
 
@@ -63,6 +65,7 @@ Status BadOption(const char* name, double found, const std::string& expected) {
 
 Result<Sampler> Sampler::Create(uint32_t vocab_size, const SamplerOptions& o,
                                 std::span<const uint32_t> choosable) {
+  const FloatEnvironment floats;
   if (vocab_size == 0 || vocab_size > (1u << 23)) return BadOption("vocab_size", vocab_size, "1 to 2^23");
   if (!(o.temperature >= 0) || std::isinf(o.temperature)) {
     return BadOption("temperature", o.temperature, "a number of at least 0");
@@ -451,6 +454,7 @@ int32_t Sampler::Draw(uint64_t random) {
 }
 
 Status Sampler::Sample(std::span<const float> logits, int32_t* token) {
+  const FloatEnvironment floats;
   if (logits.size() != candidates_.size()) {
     return Status(Code::kInvalidArgument, 7202,
                   std::to_string(logits.size()) + " logits, expected " + std::to_string(candidates_.size()));
@@ -470,6 +474,7 @@ Status Sampler::Sample(std::span<const float> logits, int32_t* token) {
 }
 
 int32_t Sampler::SampleStep(uint64_t position, std::span<const float> logits) {
+  const FloatEnvironment floats;
   const Seen seen = whole() ? LoadWhole(logits) : Load(logits);
   if (seen.bad != logits.size()) return QRT_GPU_SAMPLE_BAD_LOGIT;
   if (seen.lowest == 0) return QRT_GPU_SAMPLE_MINUS_INFINITY;

@@ -159,8 +159,8 @@ class Session {
 
   // The sequence of `other`, of the same engine and made with the same options, and its logits; what Rewind
   // reaches and guesses are as after Restore. Copies what is in use, by way of 256 KiB of `allocator`'s
-  // memory at most. Throws std::bad_alloc. Errors: invalid argument (a step of `other` failed), device lost,
-  // device failed: it must be reset.
+  // memory at most, 8 MiB where copies wait for the device. Throws std::bad_alloc. Errors: invalid argument
+  // (a step of `other` failed), device lost, device failed: it must be reset.
   Status CopyOf(const Session& other, const qrt_allocator* allocator);
 
  private:

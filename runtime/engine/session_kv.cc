@@ -1,9 +1,12 @@
 // A session's KV, in runs of tokens, to and from blocks of the host's memory (prefix_store.h).
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <vector>
 
+#include "runtime/base/memory.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/prefix_store.h"
 #include "runtime/engine/session.h"
 
 namespace qrt {
@@ -30,16 +33,20 @@ DeviceResult Session::CopyKvDirectly(size_t part, uint64_t begin, uint64_t run,
 
 DeviceResult Session::CopyKvByPlane(size_t part, uint64_t begin, uint64_t run,
                                     std::span<uint8_t* const> blocks, uint64_t offset, Way way) const {
-  std::vector<uint8_t> staging;
+  uint64_t widest = 0;
+  for (const KvPlane& plane : engine_.plan(part).kv_planes) widest = std::max(widest, plane.row_bytes);
+  if (widest == 0 || blocks.empty()) return DeviceResult::kOk;
+  Memory staging;
+  if (!staging.Allocate(engine_.prefixes()->allocator(), widest * run * blocks.size()))
+    throw std::bad_alloc();
   for (const KvPlane& plane : engine_.plan(part).kv_planes) {
     if (engine_.IsDraftsOwn(part, plane)) continue;
     const uint64_t bytes = run * plane.row_bytes;
-    staging.resize(bytes * blocks.size());
     for (size_t i = 0; way == Way::kToDevice && i < blocks.size(); ++i) {
       std::memcpy(staging.data() + i * bytes, blocks[i] + offset, bytes);
     }
     const CopyRange range = {&areas_[part].kv, plane.offset * kv_capacity_ + begin * plane.row_bytes,
-                             staging.data(), staging.size()};
+                             staging.data(), bytes * blocks.size()};
     const DeviceResult result =
         way == Way::kToHost ? engine_.Read(part, {&range, 1}) : engine_.Write(part, {&range, 1});
     if (result != DeviceResult::kOk) return result;

@@ -211,14 +211,14 @@ void AddOptions(Options& options, ChatFlags& flags) {
                "with --timing, and as qrun bench says: where the time of each answer's steps went");
 }
 
-// What is wrong with the options before anything is opened.
 // Of --save-session: where a folder comes to lie that is made first, no file can.
 Outcome RefuseFolders(const ChatFlags& flags) {
   namespace fs = std::filesystem;
   const struct {
     const char* option;
     std::optional<std::string> folder;
-  } made[] = {{"--prompt-cache", flags.prompt_cache.folder},
+  } made[] = {{"--cache-dir", flags.engine.no_cache ? std::nullopt : flags.engine.cache_dir},
+              {"--prompt-cache", flags.prompt_cache.folder},
               {"--dump", flags.dump.names ? std::optional(flags.dump.folder.value_or(kUsualDumpFolder))
                                           : std::nullopt}};
   std::error_code none;
@@ -228,12 +228,14 @@ Outcome RefuseFolders(const ChatFlags& flags) {
     const fs::path there = fs::weakly_canonical(fs::absolute(*folder, none), none);
     if (std::mismatch(session.begin(), session.end(), there.begin(), there.end()).first != session.end())
       continue;
-    return Outcome::Fail(kExitUsage, 103, std::string("--save-session and ") + option + " name one path",
-                         *flags.save_session, "name a file and a folder");
+    return Outcome::Fail(kExitUsage, 103,
+                         std::string("the folder of ") + option + " lies where --save-session writes a file",
+                         *flags.save_session, "name another file or folder");
   }
   return Outcome();
 }
 
+// What is wrong with the options before anything is opened.
 Outcome CheckFlags(const ChatFlags& flags, bool converse) {
   if (flags.prompt && flags.file) {
     return Outcome::Fail(kExitUsage, 101, "-p and -f are both given", "", "choose one");

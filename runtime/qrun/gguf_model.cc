@@ -210,13 +210,13 @@ Outcome CompiledModel(const std::string& gguf, const CompileChoice& choice, cons
       return Outcome::Fail(kExitInput, 8008, "this is a GGUF model, which qcc compiles, and there is no qcc",
                            gguf, "put qcc beside qrun or into PATH, or run an artifact of qcc compile");
     }
-    if (choice.ahead) QRUN_RETURN_IF_ERROR(choice.ahead());
     std::string key;
     const Interrupts interrupts;
     if (!choice.options.empty()) {
       const std::vector<std::string> taken = OptionsOf(qcc);
       if (!taken.empty()) QRUN_RETURN_IF_ERROR(options.RefusePassed(taken));
     }
+    if (choice.ahead) QRUN_RETURN_IF_ERROR(choice.ahead());
     QRUN_RETURN_IF_ERROR(AskCompiler(qcc, gguf, request, choice, &key));
     out->in_use = qrt::aot::UseArtifact(choice.cache, key);
   }

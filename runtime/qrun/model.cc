@@ -141,6 +141,13 @@ Outcome FindModel(const std::string& named, const EngineChoice& choice, const Op
   }
   // Ahead of a compile, which takes long, what would be found wrong behind it.
   if (choice.device) QRUN_RETURN_IF_ERROR(CheckDeviceName(*choice.device));
+  const auto cuts = [](const std::string& option) { return Names(option, "--layers"); };
+  if (choice.device && choice.device->find(',') != std::string::npos &&
+      std::none_of(choice.compile.begin(), choice.compile.end(), cuts)) {
+    return Outcome::Fail(kExitUsage, 5018,
+                         "--device is \"" + *choice.device + "\", but the model is not in parts", "",
+                         "--layers=cpu:0-3,vulkan:4-7 says which layers run on which device");
+  }
   if (!choice.draft.empty()) {
     ArtifactPtr draft;
     qrt_artifact_info info = {};

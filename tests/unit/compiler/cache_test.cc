@@ -341,6 +341,10 @@ TEST_F(CacheTest, TheArtifactThatWasUsedLastMayStay) {
   EXPECT_TRUE(exists(small) && exists(last));
   EXPECT_EQ(PruneCache(cache_, 0, LastArtifact::kStays)->files, 1u);
   EXPECT_TRUE(exists(last));
+  leave('d', 5000, 2 * 86400);
+  EXPECT_EQ(PruneCache(cache_, 70'000, LastArtifact::kStays, 20'000)->files, 1u)
+      << "the last one fits into what the folder may have, so it counts beside what is to come";
+  EXPECT_TRUE(exists(last));
   EXPECT_EQ(PruneCache(cache_, 10'000)->files, 1u);
   EXPECT_FALSE(exists(last)) << "where that is asked for";
 }

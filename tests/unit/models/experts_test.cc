@@ -454,6 +454,27 @@ TEST(ByKeyHead, AKeyOverridesTheArchitecture) {
   ExpectRefused(grouped, "Q2005", {"blk.1.ssm_alpha.weight"});
 }
 
+// Ollama gives Qwen3-Next the architecture of its successor, splits its input and says nothing of the order.
+TEST(ByKeyHead, BetaAndAlphaInOneMatrixTellTheOrder) {
+  TinyConfig config = Config("qwen35moe");
+  config.key_heads = 2;
+  config.value_heads = 6;
+  TinyModel model = MakeTiny(config);
+  for (const char* block : {"blk.0.", "blk.1.", "blk.2."}) {
+    const std::string prefix = block;
+    if (model.find(prefix + "ssm_beta.weight") == nullptr) continue;
+    TinyTensor both = *model.find(prefix + "ssm_beta.weight");
+    const std::vector<float> alpha = model.find(prefix + "ssm_alpha.weight")->values;
+    both.name = prefix + "ssm_ba.weight";
+    both.ne[1] *= 2;
+    both.values.insert(both.values.end(), alpha.begin(), alpha.end());
+    model.erase_tensor(prefix + "ssm_beta.weight");
+    model.erase_tensor(prefix + "ssm_alpha.weight");
+    model.add(both);
+  }
+  ExpectOracle(model);
+}
+
 TEST(Variants, NormalisedWeightsHaveTwoSpellings) {
   TinyModel other = MakeTiny(Config("qwen35moe")), usual = other;
   other.set("norm_top_k_prob", false);

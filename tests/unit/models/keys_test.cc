@@ -413,6 +413,21 @@ TEST(Rope, NoParameterOfYarnIsDropped) {
   EXPECT_TRUE(Import(unset).text() == plain.text()) << "-1 says that it is not set";
   base.set("rope.scaling.finetuned", true);
   EXPECT_TRUE(Import(base).text() == plain.text()) << "it says where the scaling comes from, not what it is";
+  // 1 + 0.1 ln 4 is what YaRN gives by itself; its reciprocal, of DeepSeek-R1-0528-Qwen3-8B, nobody follows.
+  for (const float factor : {1.0f, 1.1386294f, 0.8782488f}) {
+    TinyModel model = base;
+    model.set("rope.scaling.yarn_attn_factor", factor);
+    const Imported imported = Import(model);
+    ASSERT_TRUE(imported.status.ok()) << imported.status;
+    EXPECT_TRUE(imported.text() == plain.text()) << factor;
+    EXPECT_EQ(imported.warnings.size(), factor < 1 ? 1u : 0u) << factor;
+  }
+  TinyModel unsaid = base;
+  unsaid.erase("rope.scaling.original_context_length");
+  const Imported with_default = Import(unsaid);
+  ASSERT_EQ(with_default.warnings.size(), 1u);
+  EXPECT_NE(with_default.warnings[0].find("original_context_length is missing"), std::string::npos)
+      << with_default.warnings[0];
   for (const char* type : {"none", "linear"}) {
     TinyModel model = Tiny();
     model.set("rope.scaling.type", std::string(type));
@@ -529,6 +544,21 @@ TEST(Vocabulary, IsThatOfTheTensor) {
   }
 }
 
+// Its head is another matrix than a generator's, which may be left out.
+TEST(ForeignArithmetic, AModelThatWritesNoTextIsToldOf) {
+  TinyModel model = Tiny();
+  model.set("pooling_type", 3u);
+  const Imported imported = Import(model);
+  ASSERT_TRUE(imported.status.ok()) << imported.status;
+  ASSERT_EQ(imported.warnings.size(), 1u);
+  EXPECT_NE(imported.warnings[0].find("embedding or reranking model"), std::string::npos)
+      << imported.warnings[0];
+  TinyTensor head = *model.find("output_norm.weight");
+  head.name = "cls.output.weight";
+  model.add(head);
+  ExpectRefused(model, "Q2008", {"cls.output.weight", "reranker"});
+}
+
 TEST(ForeignArithmetic, KeysThatAskForItAreRefused) {
   const auto refuse = [](const char* suffix, KeyValue value) {
     SCOPED_TRACE(suffix);
@@ -539,6 +569,11 @@ TEST(ForeignArithmetic, KeysThatAskForItAreRefused) {
   refuse("expert_count", 8u);
   refuse("attention.sliding_window", 512u);
   refuse("rope.scaling.yarn_attn_factor", 0.5f);
+  TinyModel yarn = Tiny();
+  yarn.set("rope.scaling.type", std::string("yarn"));
+  yarn.set("rope.scaling.factor", 4.0f);
+  yarn.set("rope.scaling.yarn_attn_factor", 0.5f);
+  ExpectRefused(yarn, "Q2008", {"qwen35.rope.scaling.yarn_attn_factor"});
   refuse("rope.scaling.of_tomorrow", 2.0f);
   refuse("attention.causal", false);
   refuse("attn_logit_softcapping", 50.0f);

@@ -36,7 +36,7 @@ class Oracle {
     base_ = *file.GetFloat(key("rope.freq_base"));
     eps_ = *file.GetFloat(key("attention.layer_norm_rms_epsilon"));
     hybrid_ = arch_ != "qwen3" && arch_ != "qwen3moe";
-    by_key_head_ = arch_ == "qwen3next";
+    by_key_head_ = arch_ == "qwen3next" || file.FindTensor("blk.0.ssm_ba.weight") != nullptr;
     constexpr const char* kTiled = "ssm.v_head_reordered";
     if (has(kTiled)) by_key_head_ = !*file.GetBool(key(kTiled));
     if (has("expert_used_count")) experts_used_ = integer("expert_used_count");

@@ -265,7 +265,8 @@ TEST_F(QrtApi, BitsDoNotFollowTheHostsFloatEnvironment) {
       const unsigned after = _mm_getcsr();
       _mm_setcsr(plain);
       EXPECT_EQ(logits, expected);
-      EXPECT_EQ(after, other) << "the host's own environment is changed";
+      constexpr unsigned kFlags = 0x3f;  // of what happened so far: whoever divides raises one
+      EXPECT_EQ(after & ~kFlags, other & ~kFlags) << "the host's own environment is changed";
     }
   }
 #else

@@ -7,6 +7,9 @@
 #include <limits>
 #include <map>
 #include <random>
+#ifdef __x86_64__
+#include <xmmintrin.h>
+#endif
 
 #include "runtime/engine/random_numbers.h"
 
@@ -527,6 +530,30 @@ TEST(Sampler, ExtremeLogitsAndOptionsStayInRange) {
   options.temperature = 1e38f;
   Sampler hot = Make(3, options);
   EXPECT_EQ(Histogram(hot, {50, 0, -50}, 300).size(), 3u);
+}
+
+// A host may have comparisons with what is no number end the process.
+TEST(Sampler, NoNumberTrapsNothing) {
+#ifdef __x86_64__
+  std::vector<float> logits(300, 1.f);
+  logits[7] = std::nanf("");
+  const unsigned host = _mm_getcsr();
+  constexpr unsigned kInvalidTraps = 0x80;
+  for (const float temperature : {0.f, 1.f}) {
+    SamplerOptions options;
+    options.temperature = temperature;
+    Sampler sampler = Make(300, options);
+    int32_t token = 0;
+    _mm_setcsr(host & ~kInvalidTraps);
+    const Status status = sampler.Sample(logits, &token);
+    const int32_t step = sampler.SampleStep(0, logits);
+    _mm_setcsr(host);
+    EXPECT_EQ(status.number(), 7203u) << status.ToString();
+    EXPECT_EQ(step, QRT_GPU_SAMPLE_BAD_LOGIT);
+  }
+#else
+  GTEST_SKIP() << "what traps is asked of an x86-64 processor";
+#endif
 }
 
 TEST(Sampler, RefusesOptionsOutOfRange) {
