@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 #include "runtime/base/cpu_features.h"
@@ -17,23 +19,27 @@ namespace {
 constexpr double kUsualDispatchMs = 200;
 static_assert(QRT_MAX_THREADS <= ThreadPool::kMostThreads);
 
-// The embedder's threads, which a child of the process that handed them in has not.
+// The embedder's threads, which a child of the process that handed them in has not. A pool that runs two
+// steps at once could give each some of its threads, and both would wait for the rest.
 class InjectedWorkers final : public Workers {
  public:
-  InjectedWorkers(const qrt_thread_pool& pool, uint32_t threads) : pool_(pool), threads_(threads) {}
+  InjectedWorkers(const qrt_thread_pool& pool, uint32_t threads, std::shared_ptr<std::mutex> turn)
+      : pool_(pool), threads_(threads), turn_(std::move(turn)) {}
   uint32_t threads() const override { return threads_; }
   bool Run(PoolTask task, void* arg, uint32_t count) override {
     if (threads_ > 1 && getpid() != process_) return false;
+    const std::lock_guard<std::mutex> lock(*turn_);
     return pool_.run(pool_.ctx, count, task, arg) == 0;
   }
 
  private:
   const qrt_thread_pool pool_;
   const uint32_t threads_;
+  const std::shared_ptr<std::mutex> turn_;
   const pid_t process_ = getpid();
 };
 
-Result<std::unique_ptr<Workers>> MakeWorkers(const qrt_engine_options& options) {
+Result<std::unique_ptr<Workers>> MakeWorkers(const qrt_engine_options& options, const Services& services) {
   uint32_t threads = options.threads;
   if (threads > QRT_MAX_THREADS) {
     return Status(Code::kInvalidArgument, 5303,
@@ -43,7 +49,7 @@ Result<std::unique_ptr<Workers>> MakeWorkers(const qrt_engine_options& options) 
   if (threads == 0) threads = std::min(topology.physical, QRT_MAX_THREADS);
   if (options.thread_pool != nullptr) {
     if (options.thread_pool->run == nullptr) return NullArgument("thread_pool->run");
-    return std::unique_ptr<Workers>(new InjectedWorkers(*options.thread_pool, threads));
+    return std::unique_ptr<Workers>(new InjectedWorkers(*options.thread_pool, threads, services.pool_turn));
   }
   std::unique_ptr<Workers> pool = ThreadPool::Create(threads, topology.logical);
   if (pool == nullptr) {
@@ -81,7 +87,7 @@ Result<Candidate> FindCpu(const Request& request, int /*index*/) {
   };
   candidate.make = [request, chosen = *variant]() -> Result<std::unique_ptr<Device>> {
     if (*request.workers == nullptr) {
-      Result<std::unique_ptr<Workers>> workers = MakeWorkers(request.options);
+      Result<std::unique_ptr<Workers>> workers = MakeWorkers(request.options, request.services);
       if (!workers.ok()) return workers.status();
       *request.workers = std::move(*workers);
     }

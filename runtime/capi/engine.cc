@@ -70,6 +70,8 @@ Status Create(qrt_artifact* artifact, const qrt_engine_options* options, qrt_eng
   Services services = artifact->services;
   QRT_RETURN_IF_ERROR(TakeServices(read.allocator, read.log, &services));
 
+  services.pool_turn = std::make_shared<std::mutex>();
+
   const Artifact& file = *artifact->artifact;
   std::vector<Engine::Part> parts;
   for (size_t i = 0; i < file.part_count(); ++i) {

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -30,6 +31,9 @@ namespace qrt::capi {
 struct Services {
   std::optional<qrt_allocator> allocator;
   std::optional<qrt_log_sink> log;
+  // Held while an injected pool runs a step of an engine, which may have a second model beside it; null: of
+  // no engine.
+  std::shared_ptr<std::mutex> pool_turn;
 
   const qrt_allocator* allocator_or_null() const { return allocator ? &*allocator : nullptr; }
 };

@@ -157,7 +157,7 @@ Status Batch::Run() {
       pending += session->feed_.count - session->feed_.done;
     }
     // A token that could not be chosen keeps no other session from its own.
-    if (pending == 0) return sampling_.ok() ? Status() : WithBadLayer(std::move(sampling_));
+    if (pending == 0) return faulty_ == nullptr ? Status() : NamedFault();
     if (Cancelled()) return std::move(first_->stops_.cancelled);
     switch (Step(pending)) {
       case Outcome::kDone:
@@ -173,8 +173,10 @@ Status Batch::Run() {
 }
 
 // Reads what the step left, so it comes after the step's lock.
-Status Batch::WithBadLayer(Status fault) const {
-  for (size_t i = 0; faulty_ != nullptr && i < engine_.traces().size(); ++i) {
+Status Batch::NamedFault() const {
+  Status fault =
+      FaultIn(engine_.plan().programs[fault_.program].name, engine_.device(), fault_.found, fault_.position);
+  for (size_t i = 0; i < engine_.traces().size(); ++i) {
     qrt_layer_trace trace = {};
     if (!faulty_->Trace(i, &trace).ok()) return fault;
     if (trace.nan + trace.infinite == 0) continue;
@@ -419,9 +421,8 @@ void Batch::TakeChosen(const StepRequest& request, const Engine::OutRow* outs) {
       feed.next_token[(*feed.choices)++] = token;
     } else if (token >= 0) {
       *feed.next_token = token;
-    } else if (sampling_.ok()) {
-      sampling_ =
-          FaultIn(engine_.plan().programs[request.program].name, engine_.device(), token, outs[i].position);
+    } else if (faulty_ == nullptr) {
+      fault_ = {request.program, token, outs[i].position};
       faulty_ = outs[i].session;
     }
   }

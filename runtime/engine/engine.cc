@@ -233,7 +233,7 @@ Status Engine::TimeStages() {
     DeviceResult result;
     {
       const std::lock_guard<std::mutex> lock(step_);
-      result = parts_[part].device->TimeStages();
+      result = OnDevice(part, [](Device& device) { return device.TimeStages(); });
       parts_[part].timed = result == DeviceResult::kOk;
     }
     if (result == DeviceResult::kRefused) continue;

@@ -287,9 +287,9 @@ class Batch {
   Outcome Prepare(StepRequest& request, const Engine::OutRow* outs);
   // Runs a prepared program of the last part and chooses tokens, on the device where it can.
   Outcome RunProgram(const StepRequest& request, const Engine::OutRow* outs);
-  // `fault`, and the first layer of the faulty session with NaN or infinite values, where the artifact keeps
-  // what tells it.
-  Status WithBadLayer(Status fault) const;
+  // What fault_ says, and the first layer of the faulty session with NaN or infinite values, where the
+  // artifact keeps what tells it.
+  Status NamedFault() const;
   // Whether a token is chosen from this row of logits, and the tokens that its sampler has not recorded yet.
   static bool Samples(const Engine::OutRow& out);
   static std::span<const int32_t> Ahead(const Engine::OutRow& out);
@@ -306,9 +306,16 @@ class Batch {
   Session* last_ = nullptr;
   uint64_t penalties_ = 0;  // of all samplers
   DeviceResult device_result_ = DeviceResult::kOk;
-  size_t device_part_ = 0;           // whose device gave it
-  Status sampling_;                  // why the first token that could not be chosen was not
-  const Session* faulty_ = nullptr;  // whose logits were the reason
+  size_t device_part_ = 0;  // whose device gave it
+  Status sampling_;         // there is no room for what samplers look back at
+  // The first token that could not be chosen: whose, and what FaultIn tells of. To make a Status takes
+  // memory, which there may be none of before the sessions know what they took.
+  const Session* faulty_ = nullptr;
+  struct {
+    uint32_t program = 0;
+    int32_t found = 0;
+    uint64_t position = 0;
+  } fault_;
   bool ahead_ = false;               // the tokens from the second on are what is chosen
   ModelDrafter* guesser_ = nullptr;  // who makes them; null: they are known
   std::span<int32_t> guesses_;

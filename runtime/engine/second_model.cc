@@ -40,7 +40,7 @@ void SecondModel::Follow(uint64_t position, std::span<const int32_t> tokens, con
 bool SecondModel::Agree() {
   const size_t both = std::min(known_.size(), held_.size());
   while (agreed_ < both && known_[agreed_] == held_[agreed_]) ++agreed_;
-  if (held_.size() == agreed_ && session_.position() == agreed_) return true;
+  if (!session_.damaged() && held_.size() == agreed_ && session_.position() == agreed_) return true;
   const uint64_t back = session_.position() - std::min<uint64_t>(agreed_, session_.position());
   if (session_.position() == held_.size() && back <= session_.rewindable() && session_.Rewind(back).ok()) {
     held_.resize(agreed_);

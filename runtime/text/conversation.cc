@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/text/unicode.h"
+
 namespace qrt::text {
 namespace {
 
@@ -125,7 +127,12 @@ void Conversation::WentOn(const std::string& text, Tokens sequence) {
   if (!StartsWith(sequence, begins ? past_.fed : past_.sequence)) return Clear();
   // What follows the end of a turn is no part of its answer.
   if (!begins && sequence.size() > before && tokenizer_->IsEog(sequence[before])) return Clear();
-  past_ = Ended(past_, past_.answer + text, std::move(sequence));
+  // A character that the answer was cut in is told of again, from its begin.
+  Utf8Stream stream;
+  std::string whole;
+  stream.Push(past_.answer, &whole);
+  const std::string answer = past_.answer.substr(0, past_.answer.size() - stream.pending());
+  past_ = Ended(past_, answer + text, std::move(sequence));
 }
 
 Conversation::Past Conversation::Ended(Past past, std::string text, Tokens sequence) const {

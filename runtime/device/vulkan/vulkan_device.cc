@@ -536,6 +536,7 @@ DeviceResult VulkanDevice::Allocate(uint64_t bytes, DeviceBuffer* buffer) {
   auto owned = std::make_unique<VulkanBuffer>();
   VkResult result = owned->Allocate(context_.get(), VulkanMemoryKind::kDevice, std::max<uint64_t>(bytes, 1));
   if (result == VK_SUCCESS) result = transfer_.Zero(*owned);
+  refused_ = nullptr;  // what last_error says is of this
   if (result != VK_SUCCESS) return context_->FailAllocation(result, bytes);
   buffer->address = owned->address();
   buffer->bytes = bytes;

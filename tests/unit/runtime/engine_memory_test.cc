@@ -2,6 +2,8 @@
 // leaves everything usable.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "runtime/engine/speculation.h"
 #include "tests/unit/runtime/counting_allocator.h"
 #include "tests/unit/runtime/engine_drafting_toy.h"
@@ -152,6 +154,37 @@ TEST(EngineMemory, RunningOutAnywhereIsAnErrorAndNothingLeaks) {
   }
   EXPECT_TRUE(finished);
   EXPECT_GT(n, 10) << "the failures cover next to nothing";
+}
+
+// To say what is wrong takes memory: by then the sessions know what they took, and go on from there.
+TEST(EngineMemory, AFaultThatCannotBeToldLeavesNobodyBehind) {
+  const std::vector<int32_t> tokens = Tokens(9);
+  bool told = false;
+  for (long fails = 0; !told; ++fails) {
+    ASSERT_LT(fails, 50);
+    Toy toy;
+    ToySession s(toy);
+    ASSERT_TRUE(Append(s.session, {tokens.begin(), tokens.begin() + 6}).ok());
+    qrt::SamplerOptions greedy;
+    greedy.temperature = 0;
+    qrt::Sampler sampler = toy::MakeSampler(greedy);
+    toy.device->bend = [](float logit, uint32_t v) { return v == 11 ? NAN : logit; };
+    const std::vector<int32_t> some(tokens.begin() + 6, tokens.begin() + 8);
+    int32_t next = -1;
+    fail_at = allocations + fails;
+    try {
+      told = toy::AppendSampled(s.session, some, &sampler, &next).number() == 5325;
+    } catch (const std::bad_alloc&) {
+    }
+    fail_at = -1;
+    toy.device->bend = nullptr;
+    const auto at = static_cast<ptrdiff_t>(s.session.position());
+    ASSERT_TRUE(at == 6 || at == 8) << "allocation " << fails << ": at " << at;
+    ASSERT_TRUE(Append(s.session, {tokens.begin() + at, tokens.end()}).ok());
+    EXPECT_EQ(std::vector<float>(s.session.logits(), s.session.logits() + toy::kVocab),
+              toy::Reference(tokens).back())
+        << "allocation " << fails << ": what was taken is fed again";
+  }
 }
 
 }  // namespace

@@ -106,6 +106,10 @@ TEST(SecondModel, OneThatFailsGuessesNothing) {
   EXPECT_EQ(TextOf(*session, options, prompt, &sum), text);
   EXPECT_EQ(sum.guessed, 0u);
   toy.second->fails = nullptr;
+  ASSERT_TRUE(session->Reset().ok());
+  sum = {};
+  EXPECT_EQ(TextOf(*session, options, prompt, &sum), text);
+  EXPECT_GT(sum.guessed, 0u) << "it works again";
   toy.second->bend = [](uint64_t, float) { return std::nanf(""); };
   ASSERT_TRUE(session->Reset().ok());
   EXPECT_EQ(TextOf(*session, options, prompt), text) << "its logits are no numbers";
