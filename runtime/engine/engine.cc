@@ -187,6 +187,10 @@ uint64_t Engine::KvBytes(uint64_t tokens) const {
 }
 
 void Engine::KeepPrefixes(uint64_t bytes, const qrt_allocator* allocator) {
+  for (const Stage& part : parts_) {
+    const uint32_t block = part.plan.state_block;
+    if (block != 0 && PrefixStore::kBlock % block != 0) return;
+  }
   prefixes_ = std::make_unique<PrefixStore>(*this, bytes, allocator);
 }
 

@@ -152,6 +152,18 @@ TEST(EnginePrefix, ADeviceThatWaitsForEachCopyHasFewOfThem) {
   }
 }
 
+TEST(EnginePrefix, OfStateInLongerBlocksNothingIsKept) {
+  for (const uint32_t block : {16u, 64u}) {
+    qrt::ModelPlan plan = toy::Plan(toy::Ladder());
+    plan.state_block = block;
+    auto device = std::make_unique<toy::Device>(toy::Ladder(), qrt::ThreadPool::Create(1, 64));
+    std::unique_ptr<qrt::Engine> engine;
+    ASSERT_TRUE(qrt::Engine::Create(std::move(plan), std::move(device), nullptr, &engine).ok());
+    engine->KeepPrefixes(1 << 20, nullptr);
+    EXPECT_EQ(engine->prefixes() != nullptr, block == 16);
+  }
+}
+
 TEST(EnginePrefix, WhatCannotBeKeptIsRefused) {
   Toy toy;
   toy.engine->KeepPrefixes(1 << 20, nullptr);
