@@ -301,7 +301,7 @@ def prompts(h, model):
                                                ([], 4, "Q4005", "--draft", TINY), ([], 2, "Q5008", "--device=tpu"),
                                                ([], 2, "Q0101", "--greedy", "--temp", "0.7"), ([], 2, "Q0101", "--stop", ""),
                                                ([], 2, "Q0101", "--draft", "off", "--draft-len", "2"), (["bench"], 2, "Q5008", "--device=cpu:0"),
-                                               (["check"], 2, "Q5008", "--device=cpu,vulkan:x")):
+                                               (["check"], 2, "Q5008", "--device=cpu,vulkan:x"), ([], 2, "Q5018", "--device=cpu,vulkan")):
         prompt = [] if command in (["bench"], ["check"]) else ["-p", "x"]
         p = h.tool("qrun", *command, TINY, *prompt, *options, "--cache-dir", h.path("fresh"))
         h.check(f"nothing is compiled: {' '.join([*command, *options])}",
@@ -312,7 +312,7 @@ def prompts(h, model):
     p = subprocess.run([os.path.join(checkout, "qrun"), "tokenize", TINY, "-p", "My", "--cache-dir", h.path("tokenizes")], capture_output=True,
                        env={**os.environ, "PATH": os.path.abspath(h.args.bin)})
     h.check("qcc is a program, not a folder of that name", p.returncode == 0 and p.stdout, p.stderr.decode())
-    for device in ("vulkan:99", "cpu,cuda:99"):  # no such number, or no driver at all
+    for device in ("vulkan:99", "cuda:99"):  # no such number, or no driver at all
         p = h.tool("qrun", TINY, "-p", "x", f"--device={device}", "--cache-dir", h.path("fresh"))
         h.check(f"nothing is compiled for device {device}", (p.returncode, p.stderr.decode().split("[")[-1][:5]) in ((2, "Q5014"), (5, "Q5013"))
                 and not os.path.exists(h.path("fresh")), f"exit {p.returncode}: {p.stderr.decode()}")
