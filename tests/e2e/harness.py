@@ -16,12 +16,25 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GOLDEN = os.path.join(ROOT, "tests", "golden")
 TINY = os.path.join(ROOT, "assets", "tiny-qwen35-q8_0.gguf")
 # A wider set of models with known answers may lie beside the repository; the tests then run over all of it.
 WIDER = os.path.join(os.path.dirname(ROOT), "shared")
+
+
+def until_caught(process, number):
+    """Waits until a program has set up what it does at this signal."""
+    limit = time.monotonic() + 300
+    while True:
+        with open(f"/proc/{process.pid}/status", encoding="utf-8") as f:
+            mask = next(line.split()[1] for line in f if line.startswith("SigCgt:"))
+        if int(mask, 16) >> (number - 1) & 1:
+            return
+        assert process.poll() is None and time.monotonic() < limit, f"{process.args} does nothing at {number.name}"
+        time.sleep(0.001)
 
 
 class Harness:

@@ -17,7 +17,7 @@ import termios
 import time
 
 import gguf_edit
-from harness import GOLDEN, Harness, TINY, nmse, read_logits
+from harness import GOLDEN, Harness, TINY, nmse, read_logits, until_caught
 
 COMMANDS = {
     "qcc": ["compile", "cache", "inspect", "diff", "verify", "targets", "explain", "eval", "synth", "completion", "man"],
@@ -456,11 +456,6 @@ def interrupt(h, model):
             assert code == 0 and reason != "interrupted", f"{number.name}: exit {code}, reason {reason}"
     h.case("a signal that was ignored stays ignored", ignored)
 
-    def handles(process, number):
-        with open(f"/proc/{process.pid}/status", encoding="ascii") as f:
-            caught = next(line for line in f if line.startswith("SigCgt:"))
-        return int(caught.split()[1], 16) >> (number - 1) & 1 != 0
-
     def unread():
         ids, session = h.path("unread-ids.txt"), h.path("unread.session")
         with open(ids, "w") as f:
@@ -479,10 +474,7 @@ def interrupt(h, model):
                 process = subprocess.Popen([os.path.join(h.args.bin, tool), *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=writer, stderr=subprocess.PIPE,
                                            preexec_fn=heard)
                 os.close(writer)
-                limit = time.monotonic() + 300
-                while not handles(process, number):
-                    assert process.poll() is None and time.monotonic() < limit, f"{tool} {arguments[0]} handles no {number.name}"
-                    time.sleep(0.01)
+                until_caught(process, number)
                 time.sleep(1)  # until it waits for its reader
                 process.send_signal(number)
                 try:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 
-from harness import GOLDEN, Harness, TINY, contents
+from harness import GOLDEN, Harness, TINY, contents, until_caught
 from test_cli import refused
 
 MODEL = os.path.join(GOLDEN, "t3-f-BF16.gguf")
@@ -151,13 +151,6 @@ def full(h):
         h.expect(" ".join([option, *target, "to a full disk"]), p.returncode == 6 and b"[Q6003]" in p.stderr, f"exit {p.returncode}: {p.stderr.decode()}")
 
 
-def catches(process, number):
-    """Whether the program has set up what it does at this signal."""
-    with open(f"/proc/{process.pid}/status") as f:
-        mask = next(line.split()[1] for line in f if line.startswith("SigCgt:"))
-    return int(mask, 16) >> (number - 1) & 1
-
-
 def signals(h, tokens):
     """nohup(1) ignores SIGHUP for what it starts, which goes on then."""
     def ended(ignore):
@@ -167,9 +160,8 @@ def signals(h, tokens):
 
         process = subprocess.Popen([os.path.join(h.args.bin, "qcc"), "eval", TINY, "--tokens", tokens, "-o", h.path("hangup.bin")], preexec_fn=prepare,
                                    stderr=subprocess.DEVNULL)
-        while not catches(process, signal.SIGTERM):
-            time.sleep(0.001)
-        time.sleep(0.02)  # SIGHUP is next
+        until_caught(process, signal.SIGTERM if ignore else signal.SIGHUP)
+        time.sleep(0.02)  # where it is ignored, SIGHUP is next
         process.send_signal(signal.SIGHUP)
         return process.wait()
 
