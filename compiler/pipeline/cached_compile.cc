@@ -151,7 +151,7 @@ absl::StatusOr<bool> CopyArtifact(const EarlierOutput& from, const std::string& 
     if (sink.Interrupted()) return absl::CancelledError("interrupted");
     return whole ? absl::OkStatus() : absl::DataLossError("not the artifact that it was");
   };
-  const absl::Status done = (*file)->Commit(bytes.size(), check);
+  absl::Status done = (*file)->Commit(bytes.size(), check);
   if (absl::IsDataLoss(done)) return false;
   if (!done.ok()) return done;
   return true;
@@ -207,7 +207,7 @@ absl::Status MakeRoom(const PipelineOptions& options, uint64_t model_bytes, Prog
   }
   const auto spare = PruneCache(cache, most, LastArtifact::kStays, fits ? model_bytes : 0);
   if (!spare.ok()) return spare.status();
-  const absl::Status room = CheckOutput(options.output, options.input, model_bytes);
+  absl::Status room = CheckOutput(options.output, options.input, model_bytes);
   if (PartsOf(room).code != "Q6003") return room;
   // Better without what was used last than not at all.
   const auto all = PruneCache(cache, most, LastArtifact::kGoes, model_bytes);

@@ -12,8 +12,8 @@
 namespace qcc::gguf {
 namespace {
 
-uint64_t OffsetInFile(const File& file, const char* p) {
-  return static_cast<uint64_t>(reinterpret_cast<const uint8_t*>(p) - file.bytes().data());
+uint64_t OffsetInFile(const File& file, std::string_view part) {
+  return static_cast<uint64_t>(reinterpret_cast<const uint8_t*>(part.data()) - file.bytes().data());
 }
 
 absl::Status CheckLength(const File& file, std::string_view key, size_t length, size_t tokens) {
@@ -37,7 +37,7 @@ absl::Status CheckMerges(const File& file) {
       return MakeError(
           "Q1302",
           Concat("merge ", i, " is ", Quoted(merge), ", expected two pieces separated by exactly one space"),
-          KeyWhere(file.path(), kKey, OffsetInFile(file, merge.data())), kMakeAgain);
+          KeyWhere(file.path(), kKey, OffsetInFile(file, merge)), kMakeAgain);
     }
   }
   return absl::OkStatus();
@@ -78,7 +78,7 @@ absl::Status CheckVocabulary(const File& file) {
     std::string_view token = (*tokens)[i];
     if (!IsValidUtf8(token)) {
       return MakeError("Q1303", Concat("token ", i, " is ", Quoted(token), ", which is not valid UTF-8 text"),
-                       KeyWhere(file.path(), kTokens, OffsetInFile(file, token.data())), kMakeAgain);
+                       KeyWhere(file.path(), kTokens, OffsetInFile(file, token)), kMakeAgain);
     }
   }
   return CheckMerges(file);
