@@ -36,6 +36,7 @@ DeviceResult Session::CopyKvByPlane(size_t part, uint64_t begin, uint64_t run,
   uint64_t widest = 0;
   for (const KvPlane& plane : engine_.plan(part).kv_planes) widest = std::max(widest, plane.row_bytes);
   if (widest == 0 || blocks.empty()) return DeviceResult::kOk;
+  // Only the engine's store of prefixes copies so: what it takes is its allocator's.
   Memory staging;
   if (!staging.Allocate(engine_.prefixes()->allocator(), widest * run * blocks.size()))
     throw std::bad_alloc();
