@@ -110,7 +110,7 @@ def main():
     files = sys.argv[1:]
     if not files:
         out = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-        files = [f for f in out.splitlines() if re.search(r"\.(c|cc|cpp|h)$", f) and os.path.isfile(os.path.join(ROOT, f))]
+        files = [f for f in out.splitlines() if re.search(r"\.(c|cc|cpp|h|hpp)$", f) and os.path.isfile(os.path.join(ROOT, f))]
     findings, counted = [], 0
     for path in files:
         with open(os.path.join(ROOT, path), encoding="utf-8") as f:

@@ -6,8 +6,8 @@
     tools/run_tidy.py FILE ...                         every line of these
 
 Needs a built tree (--build, default build/release): its compile commands and generated headers. A changed header is seen
-through one source file that includes it. REV is by default where this branch left origin/main, or the commit before HEAD
-if it is there already.
+through one source file that includes it, a test's where no other does. REV is by default where this branch left origin/main,
+or the commit before HEAD if it is there already.
 
 Of the rooms only: tests repeat themselves and seed their generators on purpose. --limit: no file is begun after that many
 seconds; those with the most changed lines come first, the ones that were not reached are named, and are no failure. --most:
@@ -16,6 +16,7 @@ wants --all, which takes a quarter of an hour. Exit code 1 for any finding, and 
 """
 import argparse
 import collections
+import functools
 import json
 import os
 import re
@@ -29,7 +30,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 TOOL = "clang-tidy-22"  # that of the MLIR headers: older ones do not read them
-SOURCE = re.compile(r"^(dialects|frontends|passes|codegen|compiler|runtime)/.*\.(c|cc|cpp|h)$")
+SOURCE = re.compile(r"^(dialects|frontends|passes|codegen|compiler|runtime)/.*\.(c|cc|cpp|h|hpp)$")
+HEADER = re.compile(r"\.(h|hpp)$")
+EVERY_LINE = [[1, 1 << 20]]
 FINDING = re.compile(r"^(/[^:]+):(\d+):(\d+): (?:warning|error): (.*)$")
 EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"  # git's tree without files: in a clone of one commit all is new
 # Of g++ or of its precompiled headers.
@@ -62,8 +65,14 @@ def changed_lines(base):
                 changed[path].append([first, first + count - 1])
     for path in git("ls-files", "--others", "--exclude-standard").stdout.splitlines():
         if SOURCE.search(path):
-            changed[path] = [[1, 1 << 20]]
+            changed[path] = EVERY_LINE
     return changed
+
+
+@functools.cache
+def text_of(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        return f.read()
 
 
 def alone(entry):
@@ -84,10 +93,11 @@ class Database:
             sys.exit(f"run_tidy: no {listed}: build first (cmake --build --preset release)")
         with open(listed) as f:
             entries = [one for entry in json.load(f) for one in alone(entry)]
-        self.sources, kept = [], []
+        self.sources, self.tests, kept = [], [], []
         for entry in entries:
             path = os.path.relpath(entry["file"], ROOT)
-            if not SOURCE.search(path) or path in self.sources or not os.path.isfile(entry["file"]) or "CMakeFiles" in path:
+            known = self.sources if SOURCE.search(path) else self.tests if path.startswith("tests/") else None
+            if known is None or path in known or not os.path.isfile(entry["file"]) or "CMakeFiles" in path:
                 continue
             words = shlex.split(entry["command"])
             words = words[1:] if os.path.basename(words[0]) == "ccache" else words
@@ -100,24 +110,37 @@ class Database:
                 else:
                     command.append(word)
             kept.append({"directory": entry["directory"], "file": entry["file"], "arguments": command})
-            self.sources.append(path)
+            known.append(path)
         with open(os.path.join(folder, "compile_commands.json"), "w") as f:
             json.dump(kept, f)
 
     def through(self, path):
-        """The source that clang reads to see `path`: itself, or for a header its own source, or one that includes it."""
+        """The source that clang reads to see `path`: itself, or for a header its own source, or one that includes it or what it is a
+        part of."""
         if path in self.sources:
             return path
-        if not path.endswith(".h"):
+        if not HEADER.search(path):
             return None
-        stem = path[:-2]
+        stem, folder = os.path.splitext(path)[0], os.path.dirname(path)
         including = re.compile(rf'#include "(?:{re.escape(path)}|{re.escape(os.path.basename(path))})"')
-        near = sorted(self.sources, key=lambda s: (os.path.splitext(s)[0] != stem, os.path.dirname(s) != os.path.dirname(path)))
-        for source in near:
-            with open(os.path.join(ROOT, source), encoding="utf-8") as f:
-                if including.search(f.read()):
-                    return source
+        near = sorted(self.sources, key=lambda s: (os.path.splitext(s)[0] != stem, os.path.dirname(s) != folder))
+        beside = [os.path.join(folder, name) for name in sorted(os.listdir(os.path.join(ROOT, folder))) if HEADER.search(name)]
+        for one in near + beside + self.tests:
+            if one != path and including.search(text_of(one)):
+                seen = self.through(one) if one in beside else one
+                if seen:
+                    return seen
         return None
+
+    def seen_by_tests_alone(self):
+        """{test: {header: every line}} of the headers of the rooms that no room's source includes."""
+        found = collections.defaultdict(dict)
+        for path in git("ls-files").stdout.splitlines():
+            if SOURCE.search(path) and HEADER.search(path) and os.path.isfile(os.path.join(ROOT, path)):
+                source = self.through(path)
+                if source in self.tests:
+                    found[source][path] = EVERY_LINE
+        return found
 
 
 def tidy(source, lines, folder):
@@ -152,8 +175,10 @@ def main():
     with tempfile.TemporaryDirectory(prefix="tidy-") as folder:
         database = Database(args.build, folder)
         work, unseen = collections.defaultdict(dict), []
-        if args.all or args.files:
-            work = {s: None for s in (database.sources if args.all else args.files)}
+        if args.all:
+            work = {**dict.fromkeys(database.sources), **database.seen_by_tests_alone()}
+        elif args.files:
+            work = dict.fromkeys(args.files)
         else:
             for path, ranges in changed_lines(args.base or default_base()).items():
                 source = database.through(path)

@@ -8,7 +8,9 @@
 
 One round runs each program once, the best read bandwidth (qrt_read_bench: the artifact's own pages) before each; rows have medians over the
 rounds. "of the bound": the bytes that a decoded token must move (weights, states read and written, KV read) times tokens/s over that
-bandwidth's median.
+bandwidth's median. Prompts and tokens count behind a first prompt that does not; only llama.cpp's tokens are its own (the greatest logit),
+those of qcc and llama-bench are given. "first token": loading included; of qcc from the start of its process, of llama.cpp behind that of
+Node, which it does not need elsewhere.
 """
 import argparse
 import json
@@ -54,7 +56,7 @@ class Qcc:
         a = self.args
         got = json.loads(run(self.qrun, "bench", self.artifact, "-p", a.prompt, "-n", a.tokens, "-d", a.depth, "-r", 1, "-t", a.threads, "--json"))
         return {"prefill": got["prefill"]["median"] if a.prompt else None, "decode": got["decode"]["median"] if a.tokens else None,
-                "first_seconds": got["load_seconds"] + got["first_token_seconds"], "peak_rss_bytes": got["peak_rss_bytes"]}
+                "first_seconds": got["first_token_seconds"], "peak_rss_bytes": got["peak_rss_bytes"]}
 
     def bytes_per_token(self):
         one, memory = next(p for p in self.held["programs"] if p["rows"] == 1 and "tokens" in p["takes"]), self.held["memory"]

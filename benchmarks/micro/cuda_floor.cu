@@ -30,14 +30,19 @@ __global__ void Overlapping(unsigned* words) {
   if (threadIdx.x == 0) words[blockIdx.x] = words[(blockIdx.x + 1) % gridDim.x] + 1;
 }
 
-// from: [n]. Four loads of 16 bytes are on their way at a time.
+// from: [n]. Four loads of 16 bytes are on their way at a time, fewer only where less is left.
 __global__ void ReadAll(const uint4* from, size_t n, unsigned* out) {
+  constexpr int kAtOnce = 4;
   const size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
   unsigned sum = 0;
-  for (size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x; i + 3 * stride < n;
-       i += 4 * stride) {
-    const uint4 a = from[i], b = from[i + stride], c = from[i + 2 * stride], d = from[i + 3 * stride];
-    sum += a.x ^ a.y ^ a.z ^ a.w ^ b.x ^ b.y ^ b.z ^ b.w ^ c.x ^ c.y ^ c.z ^ c.w ^ d.x ^ d.y ^ d.z ^ d.w;
+  for (size_t i = blockIdx.x * static_cast<size_t>(blockDim.x) + threadIdx.x; i < n; i += kAtOnce * stride) {
+    uint4 read[kAtOnce];
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      read[k] = i + k * stride < n ? from[i + k * stride] : make_uint4(0, 0, 0, 0);
+    }
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) sum += read[k].x ^ read[k].y ^ read[k].z ^ read[k].w;
   }
   if (sum == 0x12345678) *out = sum;  // so that the loads stay
 }
@@ -89,15 +94,24 @@ float OfLaunch(cudaStream_t stream, bool overlap, unsigned* words, int workgroup
 }  // namespace
 
 int main() {
-  constexpr size_t kBytes = size_t{4} << 30, kMiB = size_t{1} << 20;
+  constexpr size_t kMiB = size_t{1} << 20, kMost = 4096 * kMiB, kLeast = 64 * kMiB;
+  constexpr unsigned kThreads = 256;
   cudaDeviceProp device;
   Check(cudaGetDeviceProperties(&device, 0), "cudaGetDeviceProperties");
   cudaStream_t stream;
   Check(cudaStreamCreate(&stream), "cudaStreamCreate");
+  size_t free_bytes = 0, all_bytes = 0;
+  Check(cudaMemGetInfo(&free_bytes, &all_bytes), "cudaMemGetInfo");
+  // Two blocks, and an eighth of what is free for what else the driver wants.
+  const size_t block = std::min(kMost, free_bytes / 16 * 7 / kLeast * kLeast);
+  if (block == 0) {
+    std::fprintf(stderr, "cuda_floor: %zu MiB of device memory are free, too few\n", free_bytes / kMiB);
+    return 1;
+  }
   char *from, *to;
-  Check(cudaMalloc(&from, kBytes), "4 GiB");
-  Check(cudaMalloc(&to, kBytes), "4 GiB");
-  Check(cudaMemset(from, 1, kBytes), "cudaMemset");
+  Check(cudaMalloc(&from, block), "cudaMalloc");
+  Check(cudaMalloc(&to, block), "cudaMalloc");
+  Check(cudaMemset(from, 1, block), "cudaMemset");
   unsigned* words = reinterpret_cast<unsigned*>(to);
   const int multiprocessors = device.multiProcessorCount;
   std::printf("%s, %d multiprocessors\n\n| workgroups | us a launch | overlapping |\n|--:|--:|--:|\n",
@@ -107,16 +121,19 @@ int main() {
                 OfLaunch(stream, true, words, workgroups));
   }
   const float copy = Microseconds(stream, [&](int) {
-    Check(cudaMemcpyAsync(to, from, kBytes, cudaMemcpyDeviceToDevice, stream), "a copy");
+    Check(cudaMemcpyAsync(to, from, block, cudaMemcpyDeviceToDevice, stream), "a copy");
   });
-  std::printf("\ncopy: %.0f GB/s, read and written\n\n| read, MiB | GB/s | us |\n|--:|--:|--:|\n",
-              2e-3 * kBytes / copy);
-  for (size_t bytes : {2 * kMiB, 8 * kMiB, 32 * kMiB, kBytes}) {
+  std::printf("\ncopy of %zu MiB: %.0f GB/s, read and written\n\n| read, MiB | GB/s | us |\n|--:|--:|--:|\n",
+              block / kMiB, 2e-3 * block / copy);
+  for (size_t bytes : {2 * kMiB, 8 * kMiB, 32 * kMiB, block}) {
     // Another place each time: else the second-level cache has it.
-    const size_t places = kBytes / bytes;
+    const size_t places = block / bytes, loads = bytes / sizeof(uint4);
+    // As many workgroups as the device holds at once, or as have something to read.
+    const size_t workgroups = std::min<size_t>(8 * multiprocessors, loads / kThreads);
     const float read = Microseconds(stream, [&](int i) {
       const char* at = from + i * std::max<size_t>(places / 32, 1) % places * bytes;
-      ReadAll<<<8 * multiprocessors, 256, 0, stream>>>(reinterpret_cast<const uint4*>(at), bytes / 16, words);
+      ReadAll<<<static_cast<unsigned>(workgroups), kThreads, 0, stream>>>(reinterpret_cast<const uint4*>(at),
+                                                                          loads, words);
       Check(cudaGetLastError(), "a launch");
     });
     std::printf("| %zu | %.0f | %.1f |\n", bytes / kMiB, 1e-3 * bytes / read, read);

@@ -8,13 +8,18 @@ them. No device is needed.
   benchmarks/model/aco_loads.py DIR [--kernel PREFIX]
 
 Of each kernel: instructions, loads, how many of them a thread waits for within NEAR instructions, and the places where it
-waits for all that it has asked for. A loop's counts once.
+waits for all that it has asked for. A loop's counts once. Up to GFX9 a wait counts stores with the loads, which the encoding
+of any kernel's scalar loads tells; GFX12 has other waits, which this does not read.
 """
 import argparse
 import pathlib
 import re
 
 LOAD = re.compile(r"(global|flat|buffer)_load")
+# What vmcnt counts: GFX10 and later have a counter of its own for what brings nothing back.
+COUNTED = re.compile(r"(global|flat|buffer|scratch)_(load|atomic.* glc\b)")
+COUNTED_GFX9 = re.compile(r"(global|flat|buffer|scratch)_(load|store|atomic)")
+GFX9 = re.compile(r"\bs_load_\w+ .*; c[0-3]")  # later chips encode them as f4
 WAIT = re.compile(r"s_waitcnt .*vmcnt\((\d+)\)")
 
 
@@ -24,20 +29,20 @@ def instructions(text):
     return [line for line in lines if line and not re.match(r"BB\d+:", line)]
 
 
-def loads(listing):
-    """(instructions from each load to the wait for it, places where all that was asked for is waited for). Loads come back in order:
-    vmcnt(N) waits for all but the last N."""
-    asked, distances, whole = [], [], 0
+def loads(listing, counted):
+    """(instructions from each load to the wait for it, places where all that was asked for is waited for). What `counted` matches is
+    done in order: vmcnt(N) waits for all but the last N."""
+    asked, distances, whole = [], [], 0  # asked: the places of loads, None for what else is counted
     for place, text in enumerate(listing):
-        if LOAD.match(text):
-            asked.append(place)
+        if counted.match(text):
+            asked.append(place if LOAD.match(text) else None)
         wait = WAIT.match(text)
         if wait:
-            left = int(wait[1])
-            done = asked[:len(asked) - left] if left else asked
-            whole += bool(done) and left == 0
+            # Behind a branch that loads more, N may be more than the text has asked for.
+            cut = max(0, len(asked) - int(wait[1]))
+            done, asked = [at for at in asked[:cut] if at is not None], asked[cut:]
+            whole += bool(done) and int(wait[1]) == 0
             distances += [place - at for at in done]
-            asked = asked[len(done):]
     return distances, whole
 
 
@@ -47,12 +52,16 @@ def main():
     parser.add_argument("--kernel", default="", metavar="PREFIX", help="only kernels whose names begin so")
     parser.add_argument("--near", type=int, default=16, help="instructions; default: 16")
     options = parser.parse_args()
+    texts = {file.name: file.read_text() for file in sorted(options.folder.iterdir())}
+    counted = COUNTED_GFX9 if any(map(GFX9.search, texts.values())) else COUNTED
     print(f"{'instructions':>12} {'loads':>5} {'near':>4} {'waits':>5}  kernel")
-    for file in sorted(options.folder.glob(options.kernel + "*")):
-        listing = instructions(file.read_text())
-        distances, whole = loads(listing)
+    for name, text in texts.items():
+        if not name.startswith(options.kernel):
+            continue
+        listing = instructions(text)
+        distances, whole = loads(listing, counted)
         near = sum(distance <= options.near for distance in distances)
-        print(f"{len(listing):12} {len(distances):5} {near:4} {whole:5}  {file.name}")
+        print(f"{len(listing):12} {len(distances):5} {near:4} {whole:5}  {name}")
 
 
 if __name__ == "__main__":

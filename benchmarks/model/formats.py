@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 
-from real_shapes import separate_embedding_bytes
+from real_shapes import token_weight_bytes
 
 REFERENCE = "q8_0"
 
@@ -42,10 +42,10 @@ def build(args, qcc, mix, folder):
     arch, preset = args.preset.split(":")
     run(qcc, "synth", "--arch", arch, "--preset", preset, "--format", mix, "--seed", 1, *shlex.split(args.synth), "-o", gguf, "-q")
     run(qcc, "compile", gguf, "-o", qbin, "-q", f"--cpu={args.cpu}", "--decode=1", "--prefill=1")
-    held = json.loads(run(qcc, "inspect", gguf, "--json"))
+    model = json.loads(run(qcc, "inspect", gguf, "--json"))["model"]
     os.remove(gguf)
-    read = 1 - separate_embedding_bytes(held) / held["model"]["weight_bytes"]
-    return {"mix": mix, "qbin": qbin, "parameters": held["model"]["parameters"], "gguf_bytes": held["model"]["weight_bytes"], "read": read}
+    read = token_weight_bytes(json.loads(run(qcc, "inspect", qbin, "--json")))
+    return {"mix": mix, "qbin": qbin, "parameters": model["parameters"], "gguf_bytes": model["weight_bytes"], "read_bytes": read}
 
 
 def built(args, qcc, mixes, folder):
@@ -65,7 +65,7 @@ def measure(args, qrun, reference, model):
             bench = json.loads(run(qrun, "bench", m["qbin"], "-p", 0, "-n", args.tokens, "-r", args.reps, "--threads", args.threads, "--json"))
             samples[m["mix"]] += bench["decode"]["samples"]
             m.update(weight_bytes=bench["weight_bytes"], level=bench["cpu"], threads=bench["threads"])
-    rate = {m["mix"]: m["weight_bytes"] * m["read"] * statistics.median(samples[m["mix"]]) / 1e9 for m in (reference, model)}
+    rate = {m["mix"]: m["read_bytes"] * statistics.median(samples[m["mix"]]) / 1e9 for m in (reference, model)}
     model.update(speed=statistics.median(samples[model["mix"]]), gbs=rate[model["mix"]], share=rate[model["mix"]] / rate[REFERENCE])
 
 

@@ -9,8 +9,8 @@ bandwidth and, where it is given, beside llama.cpp on the same GGUF.
   benchmarks/model/gpu_speed.py --bin build/release/bin --profile-stages stages
 
 Decode GB/s is the bytes of weights that a token reads times tokens/s: what decoding would read if nothing else were
-read. The copy bandwidth (bytes read and written per second by a copy inside the device's memory) is measured through
-libcuda for NVIDIA's GPUs, on Vulkan too; --bandwidth states it for others.
+read. The copy bandwidth (bytes read and written per second by a copy inside the device's memory) is measured first, through
+libcuda, for NVIDIA's GPUs, on Vulkan too; --bandwidth states it for others.
 
 Bounds: decoding a 2b preset reaches at least 0.45 of what the copy bandwidth allows, and decoding any preset is at least
 as fast as each llama-bench of the same backend. The exit code is 1 if one is missed, unless --no-bounds; a bound that
@@ -29,10 +29,14 @@ import sys
 import tempfile
 import time
 
-from real_shapes import separate_embedding_bytes
+from real_shapes import token_weight_bytes
 
 COPY_BYTES = 1 << 30
 BOUND_PRESET, BOUND_SHARE = "2b", 0.45
+
+
+class NoBandwidth(Exception):
+    """Why a device's copy bandwidth is not known."""
 
 
 class Cuda:
@@ -45,7 +49,7 @@ class Cuda:
     def call(self, name, *args):
         result = getattr(self.lib, name)(*args)
         if result != 0:
-            sys.exit(f"{name}: CUDA error {result}")
+            raise NoBandwidth(f"{name}: CUDA error {result}")
 
     def names(self):
         count, name, device = ctypes.c_int(), ctypes.create_string_buffer(256), ctypes.c_int()
@@ -62,21 +66,24 @@ class Cuda:
         device, context = ctypes.c_int(), ctypes.c_void_p()
         self.call("cuDeviceGet", ctypes.byref(device), index)
         self.call("cuCtxCreate_v2", ctypes.byref(context), 0, device)
-        blocks = [ctypes.c_uint64(), ctypes.c_uint64()]
-        for block in blocks:
-            self.call("cuMemAlloc_v2", ctypes.byref(block), ctypes.c_size_t(COPY_BYTES))
-        best = 0.0
-        for _ in range(6):  # the first warms up
-            start = time.perf_counter()
-            self.call("cuMemcpyDtoD_v2", blocks[0], blocks[1], ctypes.c_size_t(COPY_BYTES))
-            self.call("cuCtxSynchronize")
-            best = max(best, 2 * COPY_BYTES / (time.perf_counter() - start) / 1e9)
-        self.call("cuCtxDestroy_v2", context)
-        return best
+        try:
+            blocks = [ctypes.c_uint64(), ctypes.c_uint64()]
+            for block in blocks:
+                self.call("cuMemAlloc_v2", ctypes.byref(block), ctypes.c_size_t(COPY_BYTES))
+            best = 0.0
+            for _ in range(6):  # the first warms up
+                start = time.perf_counter()
+                self.call("cuMemcpyDtoD_v2", blocks[0], blocks[1], ctypes.c_size_t(COPY_BYTES))
+                self.call("cuCtxSynchronize")
+                best = max(best, 2 * COPY_BYTES / (time.perf_counter() - start) / 1e9)
+            return best
+        finally:
+            self.lib.cuCtxDestroy_v2(context)
 
 
 class Bandwidths:
-    """Copy bandwidth by qrun's name of a device, each measured once. NVIDIA's are found by their model's name."""
+    """Copy bandwidth by qrun's name of a device, each measured once; None, and the reason said, where it cannot be. NVIDIA's are
+    found by their model's name."""
 
     def __init__(self, stated):
         self.stated, self.measured, self.cuda = stated, {}, None
@@ -85,22 +92,29 @@ class Bandwidths:
         if self.stated:
             return self.stated
         if device not in self.measured:
-            self.measured[device] = self.measure(device)
+            try:
+                self.measured[device] = self.measure(device)
+            except (OSError, NoBandwidth) as error:  # OSError: no libcuda
+                print(f"{device}: copy bandwidth is not known: {error}; see --bandwidth", file=sys.stderr)
+                self.measured[device] = None
         return self.measured[device]
 
     def measure(self, device):
-        try:
-            self.cuda = self.cuda or Cuda()
-        except OSError:
-            return None
+        self.cuda = self.cuda or Cuda()
         name, names = device.partition("(")[2].rpartition(")")[0], self.cuda.names()
         if device.startswith("cuda:"):
             index = int(device.split()[0].split(":")[1])
         elif name in names:
             index = names.index(name)
         else:
-            return None
+            raise NoBandwidth("libcuda has no device of that name")
         return self.cuda.copy_bandwidth(index)
+
+    def ask(self, qrun, asked):
+        """Of all devices that --device may mean, ahead of what takes long: what is missing is said then."""
+        for found in json.loads(run(qrun, "devices", "--json"))["devices"]:
+            if found["usable"] and (found["id"] in asked or found["id"].split(":")[0] in asked):
+                self.of(f"{found['id']} ({found['name']})")
 
 
 def run(*command):
@@ -147,12 +161,13 @@ def measure(args, arch, preset, mix, folder, bandwidths):
     gguf = os.path.join(folder, "model.gguf")
     run(qcc, "synth", "--arch", arch, "--preset", preset, "--format", mix, "--seed", 1, "-o", gguf, "-q")
     targets = list(dict.fromkeys(d.split(":")[0] for d in args.device.split(",")))
-    qbins = {}
+    qbins, weights = {}, {}
     for profile in args.gpu_profiles or [None]:
         start = time.monotonic()
         qbin = os.path.join(folder, f"{profile or 'model'}.qbin")
-        run(qcc, "compile", gguf, "-o", qbin, "-q", f"--target={','.join(targets)}", *([f"--gpu-profiles={profile}"] if profile else []))
+        run(qcc, "compile", gguf, "-o", qbin, "-q", "--no-cache", f"--target={','.join(targets)}", *([f"--gpu-profiles={profile}"] if profile else []))
         qbins[qbin] = time.monotonic() - start
+        weights[qbin] = token_weight_bytes(json.loads(run(qcc, "inspect", qbin, "--json")))
     ours, peers = {(d, q): [] for d in args.device.split(",") for q in qbins}, {p: [] for p in args.llama_bench}
     for _ in range(args.rounds):
         for (device, qbin), rounds in ours.items():
@@ -164,7 +179,6 @@ def measure(args, arch, preset, mix, folder, bandwidths):
             rounds.append(peer(args, program, gguf))
     if args.profile_stages:
         write_stages(args, ours, f"{arch}-{preset}-{mix}")
-    embedding = separate_embedding_bytes(json.loads(run(qcc, "inspect", gguf, "--json")))
     for path in (gguf, *qbins):
         os.remove(path)
     beside = [{**rounds[0], **{k: statistics.median(r[k] for r in rounds) for k in ("prefill", "decode")}} for rounds in peers.values()]
@@ -175,7 +189,7 @@ def measure(args, arch, preset, mix, folder, bandwidths):
         first = rounds[0]
         rows.append({"model": f"{arch} {preset} {mix}", "preset": preset, "kind": device.split(":")[0], "device": first["device"],
                      "profile": first["cpu"], "compile_s": qbins[qbin], "load_s": load, "prefill": prefill, "decode": decode, "one_by_one": one_by_one,
-                     "decode_gbs": (first["weight_bytes"] - embedding) * decode / 1e9, "bandwidth": bandwidths.of(first["device"]),
+                     "decode_gbs": weights[qbin] * decode / 1e9, "bandwidth": bandwidths.of(first["device"]),
                      "submissions": first["decode_submissions_per_token"], "to_host": first["decode_bytes_to_host_per_token"], "peers": beside})
     return rows
 
@@ -248,7 +262,9 @@ def main():
     parser.add_argument("--no-bounds", action="store_true", help="judge nothing")
     parser.add_argument("--json", action="store_true", help="the rows as JSON instead of a table")
     args = parser.parse_args()
-    folder, bandwidths, rows = tempfile.mkdtemp(prefix="qcc-bench-"), Bandwidths(args.bandwidth), []
+    bandwidths, rows = Bandwidths(args.bandwidth), []
+    bandwidths.ask(os.path.join(args.bin, "qrun"), args.device.split(","))
+    folder = tempfile.mkdtemp(prefix="qcc-bench-")
     try:
         for p in args.presets.split(","):
             for mix in args.formats.split(","):

@@ -6,7 +6,8 @@
 
 Bounds: qcc's peak memory is at most artifact + 1 GiB; qrun's at most artifact + plan + 5 %, where the plan is scratch, state
 and KV of the context that ran. The exit code is 1 if one does not hold. Decode GB/s is the bytes of weights that a token
-reads times tokens/s; the read bandwidth beside it is measured before the rows, with as many readers as qrun has threads.
+reads times tokens/s; the read bandwidth beside it is what as many threads as qrun has get of the artifact's own pages
+(ninja qrt_read_bench; without it these columns are left out).
 """
 import argparse
 import json
@@ -21,20 +22,7 @@ import time
 
 GIB, MIB = 1 << 30, 1 << 20
 PROMPT = 512
-# memchr over bytes that lie in memory: nothing but reading. A process of its own, so that this one stays small: the
-# kernel counts what a parent holds into the peak of the children it starts.
-READER = """
-import sys, time
-data = bytearray(int(sys.argv[1]))
-print("ready", flush=True)
-sys.stdin.readline()
-best = 0
-for _ in range(5):
-    start = time.perf_counter()
-    if data.find(b"\\x01") != -1: sys.exit(1)
-    best = max(best, len(data) / (time.perf_counter() - start))
-print(best)
-"""
+READ_BENCH = "qrt_read_bench"
 
 
 class Ran:
@@ -54,16 +42,13 @@ class Ran:
                 sys.exit(f"{shlex.join(map(str, command))}: exit {process.returncode}\n{err.read().decode()}")
 
 
-def read_bandwidth(readers, bytes_each):
-    """GB/s of `readers` processes that read memory at the same time, the best pass of each."""
-    processes = [subprocess.Popen([sys.executable, "-c", READER, str(bytes_each)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-                 for _ in range(readers)]
-    for p in processes:
-        p.stdout.readline()
-    for p in processes:
-        p.stdin.write("\n")
-        p.stdin.flush()
-    return sum(float(p.communicate()[0]) for p in processes) / 1e9
+def read_bandwidth(folder, threads, artifact):
+    """GB/s of `threads` that only read the artifact; None where the program is not built, or the artifact has less than the 2 MiB
+    a thread that it wants."""
+    program = os.path.join(folder, READ_BENCH)
+    if not os.path.exists(program) or os.path.getsize(artifact) < threads * 2 * MIB:
+        return None
+    return float(re.search(r"best: ([0-9.]+)", Ran(program, threads, artifact).out)[1])
 
 
 def kernel_bandwidth(folder):
@@ -75,34 +60,33 @@ def kernel_bandwidth(folder):
     return max(rates) if rates else None
 
 
-def separate_embedding_bytes(held):
-    """Bytes of a token embedding that is no output matrix: a token reads one row of it. 0 where the two are one. `held`: what
-    `qcc inspect MODEL.gguf --json` says. The artifact's bytes of it are about as many."""
-    parts = {part["name"]: part["bytes"] for part in held["parts"]}
-    return parts["embedding"] if "output" in parts else 0
+def token_weight_bytes(held):
+    """Bytes of weights that decoding a token reads: of the experts those it uses, of an embedding that is no output matrix one
+    row, of a NextN block nothing. `held`: what `qcc inspect ARTIFACT --json` says."""
+    return next(p["weight_bytes"] for p in held["programs"] if p["rows"] == 1 and p["takes"] == ["tokens"] and p["gives"] != "nothing")
 
 
 def measure(args, arch, preset, mix, folder):
     qcc, qrun = (os.path.join(args.bin, t) for t in ("qcc", "qrun"))
     gguf, qbin = os.path.join(folder, "model.gguf"), os.path.join(folder, "model.qbin")
     Ran(qcc, "synth", "--arch", arch, "--preset", preset, "--format", mix, "--seed", 1, *shlex.split(args.synth), "-o", gguf, "-q")
-    compiled = Ran(qcc, "compile", gguf, "-o", qbin, "-q", f"--cpu={args.cpu}")
-    held = json.loads(Ran(qcc, "inspect", gguf, "--json").out)
+    compiled = Ran(qcc, "compile", gguf, "-o", qbin, "-q", "--no-cache", f"--cpu={args.cpu}")
     row = {"model": " ".join([arch, preset, mix, *shlex.split(args.synth)]), "compile_s": compiled.seconds, "qcc_peak": compiled.peak,
-           "gguf": os.path.getsize(gguf), "qbin": os.path.getsize(qbin), "embedding": separate_embedding_bytes(held)}
+           "gguf": os.path.getsize(gguf), "qbin": os.path.getsize(qbin)}
     os.remove(gguf)
     os.sync()  # the artifact's pages on their way to the disk slow everything: 0.8b q8_0 decoded 16 tok/s then, 26 after
     threads = ["-t", args.threads] if args.threads else []
     first = Ran(qrun, qbin, "--raw", "--greedy", "-p", "Hello", "-n", 1, *threads)
     bench = Ran(qrun, "bench", qbin, "-p", PROMPT, "-n", args.tokens, "-r", args.reps, "--json", *threads)
-    memory = json.loads(Ran(qcc, "inspect", qbin, "--json").out)["memory"]
+    held, b = json.loads(Ran(qcc, "inspect", qbin, "--json").out), json.loads(bench.out)
+    row["bandwidth"] = read_bandwidth(args.bin, b["threads"], qbin)
     os.remove(qbin)
-    b = json.loads(bench.out)
+    memory = held["memory"]
     context = max(PROMPT, args.tokens)
     plan = memory["scratch_bytes"] + memory["state_bytes_per_sequence"] + memory["kv_bytes_per_token"] * context
     row.update(first_s=first.seconds, load_s=b["load_seconds"], qrun_peak=bench.peak, plan=plan, threads=b["threads"], cpu=b["cpu"],
                prefill=b["prefill"]["median"], decode=b["decode"]["median"],
-               decode_gbs=(memory["weights_bytes"] - row["embedding"]) * b["decode"]["median"] / 1e9)
+               decode_gbs=token_weight_bytes(held) * b["decode"]["median"] / 1e9)
     row["qcc_bound"] = row["qbin"] + GIB
     row["qrun_bound"] = (row["qbin"] + plan) * 1.05
     return row
@@ -115,7 +99,11 @@ COLUMNS = [
     ("start to first token s", lambda r: f"{r['first_s']:.3f}"), ("plan MiB", lambda r: f"{r['plan'] / MIB:.0f}"),
     ("qrun peak MiB", lambda r: f"{r['qrun_peak'] / MIB:.0f}"), ("bound", lambda r: verdict(r["qrun_peak"], r["qrun_bound"])),
     (f"prefill {PROMPT} tok/s", lambda r: f"{r['prefill']:.1f}"), ("decode tok/s", lambda r: f"{r['decode']:.2f}"),
-    ("decode GB/s", lambda r: f"{r['decode_gbs']:.1f}"), ("of bandwidth", lambda r: f"{100 * r['decode_gbs'] / r['bandwidth']:.0f} %"),
+    ("decode GB/s", lambda r: f"{r['decode_gbs']:.1f}"),
+]
+BANDWIDTH_COLUMNS = [
+    ("read GB/s", lambda r: f"{r['bandwidth']:.1f}" if r["bandwidth"] else "-"),
+    ("of bandwidth", lambda r: f"{100 * r['decode_gbs'] / r['bandwidth']:.0f} %" if r["bandwidth"] else "-"),
 ]
 
 
@@ -139,24 +127,28 @@ def main():
     args = parser.parse_args()
     folder = args.work or tempfile.mkdtemp(prefix="qcc-bench-")
     os.makedirs(folder, exist_ok=True)
-    readers = args.threads or len(os.sched_getaffinity(0))
-    bandwidth, kernels = read_bandwidth(readers, 512 * MIB), kernel_bandwidth(args.bin)
+    kernels = kernel_bandwidth(args.bin)
     rows = []
     try:
         for arch, preset in (p.split(":") for p in args.presets.split(",")):
             for mix in args.formats.split(","):
                 print(f"{arch} {preset} {mix} ...", file=sys.stderr, flush=True)
-                rows.append({**measure(args, arch, preset, mix, folder), "bandwidth": bandwidth, "kernel_bandwidth": kernels})
+                rows.append({**measure(args, arch, preset, mix, folder), "kernel_bandwidth": kernels})
     finally:
         if not args.work:
             shutil.rmtree(folder, ignore_errors=True)
     if args.json:
         print(json.dumps(rows, indent=1))
     else:
-        print(f"read bandwidth {bandwidth:.1f} GB/s with {readers} readers" + (f", kernels' plain read on one thread {kernels:.1f} GB/s" if kernels else ""))
+        columns = COLUMNS + (BANDWIDTH_COLUMNS if any(r["bandwidth"] for r in rows) else [])
+        if columns == COLUMNS:
+            why = "the artifacts are too small" if os.path.exists(os.path.join(args.bin, READ_BENCH)) else f"no {READ_BENCH} in {args.bin} (ninja {READ_BENCH})"
+            print(f"left out: {', '.join(name for name, _ in BANDWIDTH_COLUMNS)}: {why}")
+        if kernels:
+            print(f"kernels' plain read on one thread {kernels:.1f} GB/s")
         print(f"qrun: {rows[0]['cpu']}, {rows[0]['threads']} threads\n")
-        table = [[name for name, _ in COLUMNS]] + [[cell(r) for _, cell in COLUMNS] for r in rows]
-        widths = [max(len(line[i]) for line in table) for i in range(len(COLUMNS))]
+        table = [[name for name, _ in columns]] + [[cell(r) for _, cell in columns] for r in rows]
+        widths = [max(len(line[i]) for line in table) for i in range(len(columns))]
         for i, line in enumerate(table):
             print("| " + " | ".join(c.ljust(w) if k == 0 else c.rjust(w) for k, (c, w) in enumerate(zip(line, widths))) + " |")
             if i == 0:
