@@ -241,6 +241,10 @@ const float* qrt_session_logits(const qrt_session* session) {
   return session != nullptr ? session->session.logits() : nullptr;
 }
 
+void qrt_session_forget_cancel(qrt_session* session) {
+  if (session != nullptr) session->session.ForgetCancel();
+}
+
 void qrt_session_cancel(qrt_session* session) {
   if (session != nullptr) session->session.Cancel();
 }

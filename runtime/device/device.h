@@ -56,8 +56,7 @@ struct StepRequest {
   const qrt_gpu_sample* samples = nullptr;  // [n_out]
   const qrt_gpu_penalty* penalties = nullptr;
   uint32_t n_penalties = 0;
-  int32_t* chosen =
-      nullptr;  // [n_out]; -1: no token can be chosen (all logits -infinity, or one is NaN or +infinity)
+  int32_t* chosen = nullptr;  // [n_out]; below 0: no token can be chosen, QRT_GPU_SAMPLE_... says why
 };
 
 // A copy between two buffers of a device, or inside one where the ranges do not meet.
@@ -111,7 +110,8 @@ struct DeviceStage {
 };
 
 // Runs the programs of one artifact, addressed by their place in its program table. Weights and scratch
-// belong to the device object. One call at a time: the engine serialises. Run allocates nothing.
+// belong to the device object. One call at a time, but for has_host_memory: the engine serialises. Run
+// allocates nothing.
 class Device {
  public:
   virtual ~Device() = default;
@@ -131,6 +131,9 @@ class Device {
   // Whether each range of Read and Write waits for the device: few long ones are better, though the host
   // copies once more.
   virtual bool copies_wait() const { return false; }
+  // Whether memory of sessions is the host's: all from Allocate to Write may be called at any time, by any
+  // thread, also while steps run on other memory.
+  virtual bool has_host_memory() const { return false; }
 
   // The most rows that a step should have when its longest sequence will hold `context` tokens: larger ones
   // of `programs`, which give no logits, would keep the device busy for too long at a time. Not fewer than
@@ -145,6 +148,13 @@ class Device {
 
   // Runs one step and returns after it is finished.
   virtual DeviceResult Run(const StepRequest& step) = 0;
+
+  // Runs task(arg, i) for each i below `count`, several at a time and in no order, on the threads that run
+  // its steps. False: it has none for that, nothing was run.
+  virtual bool RunTasks([[maybe_unused]] void (*task)(void* arg, uint32_t i), [[maybe_unused]] void* arg,
+                        [[maybe_unused]] uint32_t count) {
+    return false;
+  }
 
   // Whether it runs chains, of programs that give logits; and whether steps of them may guess.
   virtual bool chains() const { return false; }

@@ -107,8 +107,16 @@ Status Batch::Add(Session& session, const int32_t* tokens, size_t count, const q
     if (penalties_ > QRT_GPU_MAX_PENALTIES) return TooManyPenalties(penalties_, engine_.device());
   }
   if (session.stops_.cancelled.ok() || session.stops_.by_callback.ok()) session.stops_ = Session::Stops();
-  session.feed_ = {tokens,  count, 0,       want, on_logits, options != nullptr ? options->ctx : nullptr,
-                   sampler, next,  nullptr, true};
+  session.feed_ = Session::Feed();
+  Session::Feed& feed = session.feed_;
+  feed.tokens = tokens;
+  feed.count = count;
+  feed.want = want;
+  feed.on_logits = on_logits;
+  feed.ctx = options != nullptr ? options->ctx : nullptr;
+  feed.sampler = sampler;
+  feed.next_token = next;
+  feed.active = true;
   if (last_ != nullptr) {
     last_->feed_.next = &session;
   } else {
@@ -189,9 +197,13 @@ Status Batch::NamedFault() const {
 }
 
 Batch::Outcome Batch::Step(uint64_t pending) {
-  const std::lock_guard<std::mutex> lock(engine_.step_);
+  const Engine::Turn turn(engine_.step_);
+  for (Session* session = first_; session != nullptr; session = session->feed_.next) {
+    session->waited_ += turn.waited();
+  }
+  advanced_ = false;
   const Outcome outcome = ahead_ ? RunAhead() : RunStep(pending);
-  if (outcome == Outcome::kDone || outcome == Outcome::kSampling) TellDrafters();
+  if (advanced_) TellDrafters();
   return outcome;
 }
 
@@ -234,7 +246,7 @@ Batch::Outcome Batch::RunStep(uint64_t pending) {
     }
     for (uint32_t i = first_out; i < take; ++i) {
       out_rows[n_out] = static_cast<int32_t>(rows + i);
-      outs[n_out++] = {session, session->position_ + i, ends && i + 1 == take};
+      outs[n_out++] = {session, session->position_ + i, ends && i + 1 == take, 0};
     }
     rows += take;
   }
@@ -272,10 +284,13 @@ Batch::Outcome Batch::RunStep(uint64_t pending) {
     }
   }
   if (!done) return ran;
-  if (choice.gives_logits) {
-    return Deliver(outs, n_out, request.logits) ? Outcome::kDone : Outcome::kStopped;
-  }
-  for (uint32_t at = 0; at < n_out;) {
+  advanced_ = true;
+  if (choice.gives_logits) Deliver(outs, n_out, request.logits);
+  for (uint32_t at = choice.gives_logits ? n_out : 0; at < n_out;) {
+    if (outs[at].session->feed_.stopped) {
+      ++at;
+      continue;
+    }
     const Schedule::Choice& last = engine_.schedule().ForStream(n_out - at);
     const uint32_t count = std::min(last.rows, n_out - at);
     request.program = last.program;
@@ -286,10 +301,10 @@ Batch::Outcome Batch::RunStep(uint64_t pending) {
     Outcome last_ran = Prepare(request, outs + at);
     if (last_ran == Outcome::kDone) last_ran = RunProgram(request, outs + at);
     if (last_ran != Outcome::kDone) return last_ran;
-    if (!Deliver(outs + at, count, request.logits)) return Outcome::kStopped;
+    Deliver(outs + at, count, request.logits);
     at += count;
   }
-  return Outcome::kDone;
+  return stopped_ ? Outcome::kStopped : Outcome::kDone;
 }
 
 uint64_t Batch::MostRows(uint64_t pending) const {
@@ -358,7 +373,7 @@ Batch::Outcome Batch::Prepare(StepRequest& request, const Engine::OutRow* outs) 
   return Outcome::kDone;
 }
 
-Batch::Outcome Batch::RunProgram(const StepRequest& request, const Engine::OutRow* outs) {
+Batch::Outcome Batch::RunProgram(const StepRequest& request, Engine::OutRow* outs) {
   device_part_ = engine_.part_count() - 1;
   device_result_ = guesser_ != nullptr
                        ? guesser_->RunChain(request, guesses_)
@@ -406,17 +421,40 @@ bool Batch::DescribeSamples(StepRequest& request, const Engine::OutRow* outs) {
   return true;
 }
 
-void Batch::TakeChosen(const StepRequest& request, const Engine::OutRow* outs) {
+bool Batch::SamplersDiffer() const {
+  for (const Session* a = first_; a != nullptr; a = a->feed_.next) {
+    if (a->feed_.sampler == nullptr) continue;
+    for (const Session* b = a->feed_.next; b != nullptr; b = b->feed_.next) {
+      if (b->feed_.sampler == a->feed_.sampler) return false;
+    }
+  }
+  return true;
+}
+
+void Batch::Choose(const StepRequest& request, Engine::OutRow* outs) {
+  struct Rows {
+    const float* logits;
+    uint64_t stride, vocab_size;
+    Engine::OutRow* outs;
+  } rows = {request.logits, engine_.plan().logits_stride, engine_.plan().vocab_size, outs};
+  const auto choose = [](void* arg, uint32_t i) {
+    const Rows& rows = *static_cast<const Rows*>(arg);
+    Engine::OutRow& out = rows.outs[i];
+    if (!Samples(out)) return;
+    out.chosen = out.session->feed_.sampler->SampleStep(
+        out.position + 1, {rows.logits + i * rows.stride, static_cast<size_t>(rows.vocab_size)});
+  };
+  const auto count = static_cast<uint32_t>(request.n_out);
+  if (count > 1 && SamplersDiffer() && engine_.parts_.back().device->RunTasks(choose, &rows, count)) return;
+  for (uint32_t i = 0; i < count; ++i) choose(&rows, i);
+}
+
+void Batch::TakeChosen(const StepRequest& request, Engine::OutRow* outs) {
+  if (request.chosen == nullptr) Choose(request, outs);
   for (int64_t i = 0; i < request.n_out; ++i) {
     const Session::Feed& feed = outs[i].session->feed_;
     if (!Samples(outs[i])) continue;
-    int32_t token;
-    if (request.chosen == nullptr) {
-      const float* row = request.logits + static_cast<uint64_t>(i) * engine_.plan().logits_stride;
-      token = feed.sampler->SampleStep(outs[i].position + 1, {row, engine_.plan().vocab_size});
-    } else {
-      token = request.chosen[i];
-    }
+    const int32_t token = request.chosen != nullptr ? request.chosen[i] : outs[i].chosen;
     if (feed.choices != nullptr) {
       feed.next_token[(*feed.choices)++] = token;
     } else if (token >= 0) {
@@ -428,12 +466,12 @@ void Batch::TakeChosen(const StepRequest& request, const Engine::OutRow* outs) {
   }
 }
 
-bool Batch::Deliver(const Engine::OutRow* outs, uint32_t count, const float* logits) {
+void Batch::Deliver(const Engine::OutRow* outs, uint32_t count, const float* logits) {
   const ModelPlan& plan = engine_.plan();
   for (uint32_t i = 0; i < count; ++i) {
     Session& session = *outs[i].session;
-    const Session::Feed& feed = session.feed_;
-    if (feed.want == QRT_LOGITS_NONE) continue;
+    Session::Feed& feed = session.feed_;
+    if (feed.want == QRT_LOGITS_NONE || feed.stopped) continue;
     const float* row = logits + static_cast<uint64_t>(i) * plan.logits_stride;
     if (outs[i].last) {
       if (row != session.mutable_logits()) {
@@ -441,12 +479,11 @@ bool Batch::Deliver(const Engine::OutRow* outs, uint32_t count, const float* log
       }
       session.has_logits_ = true;
     }
-    if (feed.on_logits != nullptr &&
-        feed.on_logits(feed.ctx, session.handle_, outs[i].position, row, plan.vocab_size) != 0) {
-      return false;
+    if (feed.on_logits != nullptr) {
+      feed.stopped = feed.on_logits(feed.ctx, session.handle_, outs[i].position, row, plan.vocab_size) != 0;
+      stopped_ = stopped_ || feed.stopped;
     }
   }
-  return true;
 }
 
 }  // namespace qrt

@@ -59,6 +59,7 @@ Batch::Outcome Batch::RunAhead() {
   feed.done += steps;
   *feed.choices = steps;
   session.Advance(steps);
+  advanced_ = true;
   return Outcome::kDone;
 }
 

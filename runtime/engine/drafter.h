@@ -25,6 +25,8 @@ class Drafter {
   // Guesses what comes behind `token`, the next one of a session at `position`: at most guesses.size()
   // tokens. How many there are.
   virtual size_t Propose(uint64_t position, int32_t token, std::span<int32_t> guesses) = 0;
+  // Nanoseconds that its own steps have waited for those of others.
+  virtual uint64_t waited() const { return 0; }
   // Null: no device can be told to guess ahead of the step that checks.
   virtual ModelDrafter* of_model() { return nullptr; }
   // The session stands at `position` again: what came behind it was taken back.

@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -133,33 +136,59 @@ Status Engine::TakeMemory(const qrt_allocator* allocator) {
 }
 
 DeviceResult Engine::Allocate(size_t part, uint64_t bytes, DeviceBuffer* buffer) {
-  const std::lock_guard<std::mutex> lock(step_);
-  return OnDevice(part, [&](Device& device) { return device.Allocate(bytes, buffer); });
+  return OnMemory(part, [&](Device& device) { return device.Allocate(bytes, buffer); });
 }
 
 void Engine::FillsInParts(size_t part, const DeviceBuffer& buffer) {
-  const std::lock_guard<std::mutex> lock(step_);
-  stage(part).device->FillsInParts(buffer);
+  OnMemory(part, [&](Device& device) {
+    device.FillsInParts(buffer);
+    return DeviceResult::kOk;
+  });
 }
 
 void Engine::Free(size_t part, DeviceBuffer* buffer) {
-  const std::lock_guard<std::mutex> lock(step_);
-  if (!buffer->empty()) stage(part).device->Free(buffer);
+  if (buffer->empty()) return;
+  Device& device = *stage(part).device;
+  if (device.has_host_memory()) return device.Free(buffer);
+  const std::lock_guard<FairMutex> lock(step_);
+  device.Free(buffer);
 }
 
 DeviceResult Engine::Zero(size_t part, const DeviceBuffer& buffer) {
-  const std::lock_guard<std::mutex> lock(step_);
-  return OnDevice(part, [&](Device& device) { return device.Zero(buffer); });
+  return OnMemory(part, [&](Device& device) { return device.Zero(buffer); });
 }
 
 DeviceResult Engine::Read(size_t part, std::span<const CopyRange> ranges) {
-  const std::lock_guard<std::mutex> lock(step_);
-  return OnDevice(part, [&](Device& device) { return device.Read(ranges); });
+  return CopyInPieces(part, ranges, &Device::Read);
 }
 
 DeviceResult Engine::Write(size_t part, std::span<const CopyRange> ranges) {
-  const std::lock_guard<std::mutex> lock(step_);
-  return OnDevice(part, [&](Device& device) { return device.Write(ranges); });
+  return CopyInPieces(part, ranges, &Device::Write);
+}
+
+DeviceResult Engine::CopyInPieces(size_t part, std::span<const CopyRange> ranges, Copy copy) {
+  // Some milliseconds of a link to a GPU.
+  constexpr uint64_t kMostBytes = uint64_t{32} << 20;
+  if (stage(part).device->has_host_memory()) return (stage(part).device.get()->*copy)(ranges);
+  std::array<CopyRange, 64> piece;
+  uint64_t done = 0;  // of ranges[i]
+  for (size_t i = 0; i < ranges.size();) {
+    size_t count = 0;
+    for (uint64_t bytes = 0; i < ranges.size() && count < piece.size() && bytes < kMostBytes;) {
+      CopyRange& next = piece[count++] = ranges[i];
+      next.offset += done;
+      next.host += done;
+      next.bytes = std::min(next.bytes - done, kMostBytes - bytes);
+      bytes += next.bytes;
+      done += next.bytes;
+      if (done == ranges[i].bytes) ++i, done = 0;
+    }
+    const DeviceResult result = OnMemory(part, [&](Device& device) {
+      return (device.*copy)({piece.data(), count});
+    });
+    if (result != DeviceResult::kOk) return result;
+  }
+  return DeviceResult::kOk;
 }
 
 uint64_t Engine::StateBytes(size_t part, uint64_t tokens) const {
@@ -217,7 +246,7 @@ DeviceResult Engine::HandOn(size_t part, uint64_t rows, size_t* failed) {
 }
 
 EngineCounters Engine::counters() const {
-  const std::lock_guard<std::mutex> lock(step_);
+  const std::lock_guard<FairMutex> lock(step_);
   EngineCounters counters;
   for (const Stage& stage : parts_) {
     const DeviceCounters own = stage.device->counters();
@@ -236,7 +265,7 @@ Status Engine::TimeStages() {
   for (size_t part = 0; part < parts_.size(); ++part) {
     DeviceResult result;
     {
-      const std::lock_guard<std::mutex> lock(step_);
+      const std::lock_guard<FairMutex> lock(step_);
       result = OnDevice(part, [](Device& device) { return device.TimeStages(); });
       parts_[part].timed = result == DeviceResult::kOk;
     }
@@ -245,18 +274,18 @@ Status Engine::TimeStages() {
     any = true;
   }
   if (any) return Status();
-  const std::lock_guard<std::mutex> lock(step_);
+  const std::lock_guard<FairMutex> lock(step_);
   return Status(Code::kUnavailable, 5337, "the device cannot time its stages: " + device().last_error(),
                 "device " + device().name(), "use --device=cpu, or the tools of the GPU's maker");
 }
 
 bool Engine::times_stages(size_t part) const {
-  const std::lock_guard<std::mutex> lock(step_);
+  const std::lock_guard<FairMutex> lock(step_);
   return parts_[part].timed;
 }
 
 StageTime Engine::StageTimeOf(size_t part, uint32_t thread, size_t stage) const {
-  const std::lock_guard<std::mutex> lock(step_);
+  const std::lock_guard<FairMutex> lock(step_);
   return parts_[part].device->stage_time(thread, stage);
 }
 
@@ -265,7 +294,7 @@ Status Engine::Failure(size_t part, DeviceResult result, const std::string& what
   std::string cause;
   if (result == DeviceResult::kLost || result == DeviceResult::kFailed ||
       result == DeviceResult::kOutOfMemory) {
-    const std::lock_guard<std::mutex> lock(step_);
+    const std::lock_guard<FairMutex> lock(step_);
     cause = device(part).last_error();
     if (!cause.empty()) cause = ": " + cause;
   }

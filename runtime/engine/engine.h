@@ -7,14 +7,15 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/base/checked.h"
+#include "runtime/base/fair_mutex.h"
 #include "runtime/base/memory.h"
 #include "runtime/base/status.h"
 #include "runtime/device/device.h"
@@ -111,7 +112,8 @@ class Engine {
   // device that chooses tokens.
   static Checked MemoryBytes(const ModelPlan& plan, const Schedule& schedule, bool samples);
 
-  // Memory of sessions on the device of a part, see Device. Any thread.
+  // Memory of sessions on the device of a part, see Device. Any thread. Where it is not the host's, steps of
+  // others come between pieces of long copies.
   DeviceResult Allocate(size_t part, uint64_t bytes, DeviceBuffer* buffer);
   void FillsInParts(size_t part, const DeviceBuffer& buffer);
   void Free(size_t part, DeviceBuffer* buffer);
@@ -136,7 +138,8 @@ class Engine {
   struct OutRow {
     Session* session;
     uint64_t position;
-    bool last;  // the last token of its append
+    bool last;       // the last token of its append
+    int32_t chosen;  // behind it, where that is done here: as Sampler::SampleStep says it
   };
 
   // What Create allocates.
@@ -167,6 +170,28 @@ class Engine {
     stage.lost = result == DeviceResult::kLost;
     return result;
   }
+  // The lock, and how long it was waited for.
+  class Turn {
+   public:
+    explicit Turn(FairMutex& mutex) : mutex_(mutex), waited_(mutex.lock()) {}
+    ~Turn() { mutex_.unlock(); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    uint64_t waited() const { return static_cast<uint64_t>(waited_.count()); }  // nanoseconds
+
+   private:
+    FairMutex& mutex_;
+    const std::chrono::nanoseconds waited_;
+  };
+  // Calls the device of a part for memory of sessions. The lock is not held.
+  template <typename Call>
+  DeviceResult OnMemory(size_t part, Call call) {
+    if (stage(part).device->has_host_memory()) return call(*stage(part).device);
+    const std::lock_guard<FairMutex> lock(step_);
+    return OnDevice(part, call);
+  }
+  using Copy = DeviceResult (Device::*)(std::span<const CopyRange>);
+  DeviceResult CopyInPieces(size_t part, std::span<const CopyRange> ranges, Copy copy);
   // Copies the rows that `part` left to the device of the next one. Which of both failed goes to *failed.
   DeviceResult HandOn(size_t part, uint64_t rows, size_t* failed);
   uint64_t row_bytes() const { return uint64_t{plan().embedding_length} * sizeof(float); }
@@ -211,7 +236,9 @@ class Engine {
   Memory handed_;     // f32 [max_rows][embedding_length]; only between devices of which the host sees neither
   Memory stream_;     // f32 [max_rows][embedding_length], for a drafter; only where there is a draft
   uint64_t transfers_ = 0, bytes_transferred_ = 0;
-  mutable std::mutex step_;  // guards everything from logits_ to bytes_transferred_, and the devices
+  // Guards everything from logits_ to bytes_transferred_, and the devices but for the memory of those that
+  // have it in the host. Fair, so that a long prompt keeps nobody from more than a step.
+  mutable FairMutex step_;
 };
 
 // One call of append, over one or several sessions. Lives on the stack of the call; allocates nothing.
@@ -268,6 +295,7 @@ class Batch {
 
  private:
   // How a step went, without a Status: making one takes memory.
+  // kStopped: a callback wanted no more; the step is whole, but for that session's rows.
   // kSampling: there is no room for what the samplers look back at.
   enum class Outcome { kDone, kStopped, kDevice, kSampling };
 
@@ -287,7 +315,7 @@ class Batch {
   // Says in `request` what is wanted of `outs`, its rows of logits. Only this gives kSampling.
   Outcome Prepare(StepRequest& request, const Engine::OutRow* outs);
   // Runs a prepared program of the last part and chooses tokens, on the device where it can.
-  Outcome RunProgram(const StepRequest& request, const Engine::OutRow* outs);
+  Outcome RunProgram(const StepRequest& request, Engine::OutRow* outs);
   // What fault_ says, and the first layer of the faulty session with NaN or infinite values, where the
   // artifact keeps what tells it.
   Status NamedFault() const;
@@ -297,10 +325,14 @@ class Batch {
   // Fills request's samples for rows of `outs`, if any wants one. False: too many penalties; sampling_ says
   // so.
   bool DescribeSamples(StepRequest& request, const Engine::OutRow* outs);
+  // Chooses tokens here, those of several sessions at once.
+  void Choose(const StepRequest& request, Engine::OutRow* outs);
+  // Whether no two sessions have the same sampler.
+  bool SamplersDiffer() const;
   // Takes the chosen tokens of the device, or chooses them here.
-  void TakeChosen(const StepRequest& request, const Engine::OutRow* outs);
-  // Hands rows of logits out. `logits`: [count][logits_stride]. False: a callback wants to stop.
-  bool Deliver(const Engine::OutRow* outs, uint32_t count, const float* logits);
+  void TakeChosen(const StepRequest& request, Engine::OutRow* outs);
+  // Hands rows of logits out, to sessions whose callback has not stopped. `logits`: [count][logits_stride].
+  void Deliver(const Engine::OutRow* outs, uint32_t count, const float* logits);
 
   Engine& engine_;
   Session* first_ = nullptr;
@@ -317,6 +349,8 @@ class Batch {
     int32_t found = 0;
     uint64_t position = 0;
   } fault_;
+  bool advanced_ = false;            // the last step's tokens are in the sessions
+  bool stopped_ = false;             // a callback wants no more
   bool ahead_ = false;               // the tokens from the second on are what is chosen
   ModelDrafter* guesser_ = nullptr;  // who makes them; null: they are known
   std::span<int32_t> guesses_;

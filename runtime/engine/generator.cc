@@ -167,8 +167,7 @@ Status Generator::FeedAll(std::span<const int32_t> prompt, size_t keep, const An
     QRT_RETURN_IF_ERROR(FeedTo(prompt, stop, request, nullptr, stopped));
     if (*stopped) break;
     if (stop == keep) QRT_RETURN_IF_ERROR(TakeCheckpoint());
-    uint64_t kept = 0;
-    if (stop == shared || stop == last) QRT_RETURN_IF_ERROR(store->Keep(session_, held_, &kept));
+    if (stop == shared || stop == last) QRT_RETURN_IF_ERROR(Keep());
   }
   if (!*stopped) QRT_RETURN_IF_ERROR(FeedTo(prompt, prompt.size(), request, next, stopped));
   if (*stopped) answer->finish = Finish::kCancelled;
@@ -178,7 +177,20 @@ Status Generator::FeedAll(std::span<const int32_t> prompt, size_t keep, const An
 Status Generator::TakeCheckpoint() {
   if (checkpoint_ && checkpoint_->holds() && checkpoint_->position() == held_.size()) return Status();
   checkpoint_.emplace(session_);
-  return checkpoint_->Take(allocator_);
+  const Status status = checkpoint_->Take(allocator_);
+  if (status.code() != Code::kOutOfMemory) return status;
+  checkpoint_.reset();
+  return Status();
+}
+
+Status Generator::Keep() {
+  uint64_t kept = 0;
+  try {
+    const Status status = session_.engine().prefixes()->Keep(session_, held_, &kept);
+    return status.code() == Code::kOutOfMemory ? Status() : status;
+  } catch (const std::bad_alloc&) {
+    return Status();
+  }
 }
 
 Status Generator::Feed(std::span<const int32_t> prompt, size_t keep, const AnswerRequest& request,
@@ -198,9 +210,11 @@ Status Generator::FeedAndDecode(std::span<const int32_t> prompt, size_t keep, st
                                 const AnswerRequest& request, Answer* answer) {
   *answer = Answer();
   bool stopped = false;
-  int32_t token = 0;
+  int32_t token = -1;
   QRT_RETURN_IF_ERROR(FeedAll(prompt, keep, request, &token, answer, &stopped));
-  return stopped ? Status() : Decode(token, cut, request, answer);
+  if (!stopped) return Decode(token, cut, request, answer);
+  if (token >= 0) next_ = token;  // stopped behind the prompt
+  return Status();
 }
 
 Status Generator::Continue(const AnswerRequest& request, Answer* answer) {

@@ -107,7 +107,9 @@ class Generator {
   Status FeedTo(std::span<const int32_t> prompt, size_t end, const AnswerRequest& request, int32_t* next,
                 bool* stopped);
   // A checkpoint where the session is.
+  // Both for texts to come: without memory for them this one goes on.
   Status TakeCheckpoint();
+  Status Keep();
   // The sampler anew, with `tokens` recorded.
   static void Prepare(std::span<const int32_t> tokens, Sampler& sampler);
   Status FeedAndDecode(std::span<const int32_t> prompt, size_t keep, std::string_view cut,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <string>
 
 #include "runtime/engine/engine.h"
@@ -139,7 +138,8 @@ int32_t ModelDrafter::Likeliest(uint64_t i) const {
 
 size_t ModelDrafter::Propose(uint64_t position, int32_t token, std::span<int32_t> guesses) {
   if (guesses.empty()) return 0;
-  const std::lock_guard<std::mutex> lock(engine_.step_);
+  const Engine::Turn turn(engine_.step_);
+  waited_ += turn.waited();
   BackTo(position);
   if (!FetchRows()) Forget(position);
   const DraftSchedule& schedule = engine_.draft_schedule();

@@ -36,6 +36,7 @@ class ModelDrafter final : public Drafter {
   bool wants_rows() const override { return true; }
   void Follow(uint64_t position, std::span<const int32_t> tokens, const float* rows) override;
   size_t Propose(uint64_t position, int32_t token, std::span<int32_t> guesses) override;
+  uint64_t waited() const override { return waited_; }
   ModelDrafter* of_model() override { return this; }
   void BackTo(uint64_t position) override;
   void Forget(uint64_t position) override;
@@ -70,6 +71,7 @@ class ModelDrafter final : public Drafter {
   uint64_t begin_ = 0;                            // position of the first token in the draft's KV
   uint64_t fed_ = 0;                              // tokens in it
   uint32_t lag_ = 0;                              // tokens of the session behind those
+  uint64_t waited_ = 0;                           // nanoseconds
   std::array<int32_t, kMaxLag + 1> tokens_ = {};  // they, and in Propose the next
   Memory
       rows_;  // f32 [kMaxLag + 1][embedding_length]: of the token ahead of each of them, and of the next one

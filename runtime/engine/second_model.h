@@ -19,8 +19,8 @@ namespace qrt {
 class Engine;
 
 // A session of its own, of the other model's engine, is fed what the model's session was, and goes on
-// greedily. Behind a long prompt it catches up by one step for each call, and guesses nothing meanwhile: text
-// does not wait for it. Of a sequence that was restored it sees what comes behind that place.
+// greedily. Behind a long prompt it catches up by one step for each call, and guesses nothing meanwhile. Of a
+// sequence that was restored it sees what comes behind that place.
 class SecondModel final : public Drafter {
  public:
   // `engine` outlives this. Sessions of `capacity` tokens.
@@ -32,6 +32,7 @@ class SecondModel final : public Drafter {
   bool wants_rows() const override { return false; }
   void Follow(uint64_t position, std::span<const int32_t> tokens, const float* rows) override;
   size_t Propose(uint64_t position, int32_t token, std::span<int32_t> guesses) override;
+  uint64_t waited() const override { return session_.waited(); }
   void BackTo(uint64_t position) override;
   void Forget(uint64_t position) override;
 

@@ -130,6 +130,8 @@ class Session {
   TokensAhead& tokens_ahead() { return tokens_ahead_; }
   void DecodeAhead(const TokensAhead& ahead) { tokens_ahead_ = ahead; }
   uint64_t most_back() const { return most_back_; }
+  // Nanoseconds that its steps and its draft's have waited for those of others.
+  uint64_t waited() const { return waited_ + (drafter_ != nullptr ? drafter_->waited() : 0); }
 
   // Stops the append now running, or the next one. Any thread, async-signal-safe.
   void Cancel() { cancel_.store(true, std::memory_order_relaxed); }
@@ -179,6 +181,7 @@ class Session {
     int32_t* next_token = nullptr;  // where the sampler's choice goes
     Session* next = nullptr;
     bool active = false;
+    bool stopped = false;       // its callback wants no more
     uint32_t taken = 0;         // in the running step
     size_t* choices = nullptr;  // so many are at next_token, one behind each token; null: behind the last
   };
@@ -244,6 +247,7 @@ class Session {
   uint64_t kv_capacity_ = 0;  // tokens the KV is laid out for, >= capacity_
   uint64_t position_ = 0;
   uint64_t moves_ = 0;
+  uint64_t waited_ = 0;      // nanoseconds
   uint64_t floor_ = 0;       // the lowest position that Rewind reaches
   uint64_t most_back_ = 0;   // tokens that a step forward leaves within reach
   bool steps_back_ = false;  // the state has two areas

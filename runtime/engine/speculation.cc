@@ -73,20 +73,26 @@ Status DecodeOne(Session& session, int32_t token, Sampler& sampler, Verdicts ver
   return Status();
 }
 
-// Times guessing and checking for a session whose draft length adapts.
+// Times what a session does, by the clock of what adapts to it (null: nothing does), without the steps of
+// others that it waited for.
+template <typename Adapts>
 class Laps {
  public:
-  explicit Laps(const DraftLength* length) : length_(length), begin_(length != nullptr ? length->Now() : 0) {}
+  Laps(const Session& session, const Adapts* adapts)
+      : session_(session), adapts_(adapts), begin_(adapts != nullptr ? Worked() : 0) {}
   // Nanoseconds since the last call, or since this was made.
   uint64_t Next() {
-    if (length_ == nullptr) return 0;
-    const uint64_t now = length_->Now(), lap = now - begin_;
+    if (adapts_ == nullptr) return 0;
+    const uint64_t now = Worked(), lap = now - begin_;
     begin_ = now;
     return lap;
   }
 
  private:
-  const DraftLength* const length_;
+  uint64_t Worked() const { return adapts_->Now() - session_.waited(); }
+
+  const Session& session_;
+  const Adapts* const adapts_;
   uint64_t begin_;
 };
 
@@ -189,7 +195,7 @@ Status DecodeWithoutDraft(Session& session, int32_t token, Sampler& sampler, Ver
   TokensAhead& ahead = session.tokens_ahead();
   const uint64_t room = std::min<uint64_t>(chosen.size(), session.capacity() - session.position());
   const uint32_t count = Ahead(session, sampler, std::max<uint64_t>(room, 1));
-  const uint64_t begin = ahead.Now();
+  Laps laps(session, &ahead);
   if (count == 1) {
     QRT_RETURN_IF_ERROR(DecodeOne(session, token, sampler, verdicts, chosen, out));
   } else {
@@ -199,7 +205,7 @@ Status DecodeWithoutDraft(Session& session, int32_t token, Sampler& sampler, Ver
     QRT_RETURN_IF_ERROR(
         Check(session, std::span(fed).first(count), Source::kDeviceDecodes, sampler, verdicts, chosen, out));
   }
-  ahead.Saw(count, ahead.Now() - begin);
+  ahead.Saw(count, laps.Next());
   return Status();
 }
 
@@ -217,7 +223,7 @@ Status Generate(Session& session, int32_t token, Sampler& sampler, Verdicts verd
   const uint64_t begin = session.position(), room = session.capacity() - begin;
   const bool known = token >= 0 && static_cast<uint32_t>(token) < session.engine().plan().vocab_size;
   DraftLength* adapts = session.draft_length();
-  Laps laps(adapts);
+  Laps laps(session, adapts);
   if (known && room > 1) {
     uint64_t most = std::min<uint64_t>(
         {session.draft_tokens(), chosen.size() - 1, room - 1, session.engine().schedule().max_rows() - 1});

@@ -185,6 +185,26 @@ DeviceResult CpuDevice::Run(const StepRequest& step) {
   return DeviceResult::kOk;
 }
 
+bool CpuDevice::RunTasks(void (*task)(void* arg, uint32_t i), void* arg, uint32_t count) {
+  // As many threads as a step has: others would be asleep, and those left out be so for the next. An
+  // embedder's threads have stack for steps alone.
+  const uint32_t threads = step_threads_.count();
+  if (threads < 2 || !workers_->divisible()) return false;
+  struct Tasks {
+    void (*task)(void* arg, uint32_t i);
+    void* arg;
+    uint32_t count;
+    std::atomic<uint32_t> next{0};
+  } tasks = {task, arg, count};
+  const PoolTask take = [](void* all, uint32_t, uint32_t) {
+    Tasks& tasks = *static_cast<Tasks*>(all);
+    for (uint32_t i; (i = tasks.next.fetch_add(1, std::memory_order_relaxed)) < tasks.count;) {
+      tasks.task(tasks.arg, i);
+    }
+  };
+  return workers_->Run(take, &tasks, threads);
+}
+
 DeviceResult CpuDevice::TimeStages() {
   timed_seconds_ = 0;
   timed_ticks_ = 0;

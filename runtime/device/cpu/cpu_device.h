@@ -60,7 +60,9 @@ class CpuDevice final : public Device {
   uint64_t device_weight_bytes() const override { return 0; }
   bool samples() const override { return false; }
   bool has_integer_rows() const override { return true; }
+  bool has_host_memory() const override { return true; }
   DeviceResult Run(const StepRequest& step) override;
+  bool RunTasks(void (*task)(void* arg, uint32_t i), void* arg, uint32_t count) override;
   DeviceResult Allocate(uint64_t bytes, DeviceBuffer* buffer) override {
     return memory_.Allocate(bytes, buffer);
   }

@@ -10,7 +10,8 @@
  *            Pointers that an accessor returns are borrowed: each says for how long.
  * Threads    artifact, text: immutable, any number of threads at once.
  *            engine: any number of threads at once; steps of one engine run one after the other (it has one arena and
- *            one thread pool), so several sessions gain by qrt_engine_append, not by threads.
+ *            one thread pool), so several sessions gain by qrt_engine_append, not by threads. Steps come in the order
+ *            in which threads ask for them: a long prompt keeps another thread from no more than one.
  *            session, sampler: one thread at a time (qrt_session_cancel excepted).
  *            There is no global or thread-local state: two engines do not know of each other.
  * Stack      A thread that calls these functions needs QRT_CALL_STACK bytes of stack; QRT_TEXT_STACK for those that take
@@ -114,8 +115,8 @@ QRT_API const char* qrt_version(void);
  * from C++ operator new, whose failure is QRT_OUT_OF_MEMORY too: what parsing makes, and lists of token ids
  * (a sampler's and a text's with some tens of bytes for each token of the vocabulary, those of a generator
  * and of drafts with a few for each token of the context). Called from the thread that made the call, never
- * from workers. Must outlive every object made with it. Default: malloc, and mmap for KV (so that only the
- * part of the context in use is resident). */
+ * from workers; by several of them at once where several make calls. Must outlive every object made with it.
+ * Default: malloc, and mmap for KV (so that only the part of the context in use is resident). */
 typedef struct qrt_allocator {
   void* ctx;
   /* alignment: power of two <= 4096. NULL when out. */

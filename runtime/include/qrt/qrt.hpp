@@ -313,6 +313,8 @@ class Session : public internal::Handle<qrt_session, qrt_session_release> {
 
   // Any thread, and signal handlers.
   void Cancel() { qrt_session_cancel(get()); }
+  // Any thread: of a request that ended before it was seen.
+  void ForgetCancel() { qrt_session_forget_cancel(get()); }
 
   std::size_t TracedLayers() const { return qrt_session_traced_layers(get()); }
   // `index`: below TracedLayers().

@@ -46,7 +46,8 @@ typedef struct qrt_session_options {
   uint64_t tokens_ahead;
 } qrt_session_options;
 
-/* An empty sequence. Its KV is reserved for the whole context, but resident only as far as it is used.
+/* An empty sequence. Its KV is reserved for the whole context; in the system's memory it is resident only as
+ * far as it is used, on a GPU and in an injected allocator's all of it.
  * Errors: OUT_OF_MEMORY, INVALID_ARGUMENT (context of more than 2147483583 tokens), UNAVAILABLE (Q5334: draft
  * MODEL of a model without one). */
 QRT_API qrt_status qrt_session_create(qrt_engine* engine, const qrt_session_options* options,
@@ -152,7 +153,7 @@ enum {
 /* Receives `vocab_size` logits after the token at `position`. Valid during the call only. Runs on the calling
  * thread, inside the engine's lock: must not call qrt functions on this engine or its sessions
  * (qrt_session_cancel and qrt_sampler_* are fine). Non-zero return: stop (QRT_CANCELLED); tokens of steps
- * already run stay. */
+ * already run stay. In a batch no step follows, but what this one gives the others they get. */
 typedef int32_t (*qrt_logits_fn)(void* ctx, qrt_session* session, uint64_t position, const float* logits,
                                  size_t vocab_size);
 
@@ -237,7 +238,8 @@ typedef struct qrt_batch_item {
  * the weights together. Results have the same bits as separate appends.
  * All items are checked before any is run. Errors: as qrt_session_append, the note names the item;
  * INVALID_ARGUMENT also for a session that occurs twice or belongs to another engine. NUMERIC_FAULT names the
- * first item whose token could not be chosen; all items' tokens were taken, and the others' next are right.
+ * first item whose token could not be chosen; all items' tokens were taken, and *next is right wherever it
+ * was written: left alone where no token could be chosen.
  * CANCELLED: each session's position tells how far it came. */
 QRT_API qrt_status qrt_engine_append(qrt_engine* engine, const qrt_batch_item* items, size_t count,
                                      qrt_error* error);
@@ -247,17 +249,23 @@ QRT_API qrt_status qrt_engine_append(qrt_engine* engine, const qrt_batch_item* i
  * call. */
 QRT_API void qrt_session_cancel(qrt_session* session);
 
+/* Since 1.3: takes back a qrt_session_cancel that has stopped nothing: one that came behind the last step of
+ * the request it was meant for, before another request uses the session. Any thread. */
+QRT_API void qrt_session_forget_cancel(qrt_session* session);
+
 /* Bytes that qrt_session_save writes at the current position. 0 for NULL. */
 QRT_API uint64_t qrt_session_save_size(const qrt_session* session);
 
 /* Writes the sequence (state, KV so far, position; not the logits) to memory, with a checksum, bound to the
- * artifact and the geometry. Errors: BUFFER_TOO_SMALL, INVALID_ARGUMENT. *written may be NULL. */
+ * artifact and the geometry. Errors: BUFFER_TOO_SMALL, INVALID_ARGUMENT, DEVICE_LOST, DEVICE_FAILED. *written
+ * may be NULL. */
 QRT_API qrt_status qrt_session_save(const qrt_session* session, void* buffer, size_t capacity,
                                     size_t* written, qrt_error* error);
 
 /* Replaces the sequence by a saved one; the bytes are not trusted. Capacities may differ as long as the saved
  * tokens fit, and so may the device: the tokens that follow are the same in f32, in int8 devices round
- * differently. Errors: SNAPSHOT_MISMATCH, CONTEXT_FULL (session unchanged). */
+ * differently. Errors: SNAPSHOT_MISMATCH, CONTEXT_FULL, OUT_OF_MEMORY (session unchanged); DEVICE_LOST,
+ * DEVICE_FAILED, OUT_OF_MEMORY of a GPU: it must be reset. */
 QRT_API qrt_status qrt_session_restore(qrt_session* session, const void* buffer, size_t size,
                                        qrt_error* error);
 

@@ -131,6 +131,41 @@ TEST_F(GeneratorErrors, WithoutMemoryWhatWasMadeStaysUsable) {
   }
 }
 
+TEST_F(GeneratorErrors, WithoutMemoryForWhatIsKeptTheAnswerGoesOn) {
+  Know(20);
+  const qrt_allocator none = {nullptr, [](void*, size_t, size_t) -> void* { return nullptr; },
+                              [](void*, void*, size_t, size_t) {}};
+  DraftingToy toy(drafting::Both(), drafting::Does::kLogits, drafting::kVocab, true);
+  toy.engine->KeepPrefixes(1 << 20, &none);
+  const auto session = toy.Make();
+  Generator generator(*session, tokenizer_, &none);
+  Answer answer;
+  const qrt::Status status = generator.Run(prompt_, 10, Most(20), &answer);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(generator.Tokens(), truth_);
+  EXPECT_EQ(toy.engine->prefixes()->counters().prefixes, 0u);
+  EXPECT_EQ(generator.Reusable(std::vector<int32_t>(prompt_.begin(), prompt_.begin() + 12)), 0u)
+      << "there is no checkpoint";
+}
+
+TEST_F(GeneratorErrors, StoppedBehindThePromptTheChosenTokenStays) {
+  Know(20);
+  DraftingToy toy;
+  const auto session = toy.Make();
+  Generator generator(*session, tokenizer_, nullptr);
+  Answer answer;
+  AnswerRequest request = Most(20);
+  request.listener.ctx = session.get();
+  request.listener.stop = [](void* of) -> int32_t { return static_cast<qrt::Session*>(of)->position() > 0; };
+  ASSERT_TRUE(generator.Run(prompt_, 0, request, &answer).ok());
+  EXPECT_EQ(answer.finish, qrt::Finish::kCancelled);
+  EXPECT_EQ(session->position(), prompt_.size());
+  ASSERT_TRUE(generator.Continue(Most(20), &answer).ok());
+  EXPECT_EQ(generator.Tokens(), truth_);
+  EXPECT_EQ(answer.reused_tokens, 30u);
+  EXPECT_EQ(answer.prompt_tokens, 0u);
+}
+
 // A sequence that something else moved is fed again, and a step of that fails: none of it is forgotten, nor
 // the token that was chosen to follow.
 TEST_F(GeneratorErrors, WhatIsToBeFedAgainStays) {

@@ -1,8 +1,11 @@
 // The public C API: batches of sessions, and what an append chooses.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/unit/runtime/qrt_api_fixture.h"
@@ -75,6 +78,113 @@ TEST_F(QrtApi, AFaultOfOneItemIsNamedAndLeavesTheOthersAlone) {
     }
     EXPECT_EQ(next[i], expected) << "item " << i;
   }
+}
+
+// Whether several choose at once or one for all.
+TEST_F(QrtApi, EachItemHasTheTokenOfItsOwnSampler) {
+  constexpr size_t kItems = 11;  // more than a head's rows
+  const Artifact artifact = Open(path());
+  const auto make = [&](uint64_t seed) {
+    qrt_sampler_options sampling = Sized<qrt_sampler_options>();
+    sampling.temperature = 1;
+    sampling.penalty_window = 8;
+    sampling.repeat_penalty = 1.5F;
+    sampling.seed = seed;
+    qrt_sampler* sampler = nullptr;
+    EXPECT_EQ(qrt_sampler_create(artifact.get(), &sampling, &sampler, nullptr), QRT_OK);
+    return Sampler(sampler);
+  };
+  std::vector<int32_t> by_threads[2];
+  for (const uint32_t threads : {1u, 3u}) {
+    const Engine engine = MakeEngine(artifact.get(), threads);
+    std::vector<Session> sessions;
+    std::vector<Sampler> samplers;
+    for (size_t i = 0; i < kItems; ++i) {
+      sessions.push_back(MakeSession(engine.get()));
+      samplers.push_back(make(i));
+    }
+    std::vector<int32_t> next(kItems, 7);
+    std::vector<int32_t>& all = by_threads[threads > 1];
+    for (int step = 0; step < 20; ++step) {
+      const std::vector<int32_t> tokens = next;
+      std::vector<qrt_batch_item> items;
+      for (size_t i = 0; i < kItems; ++i) {
+        qrt_append_options options = Sized<qrt_append_options>();
+        options.want = QRT_LOGITS_NONE;
+        options.sampler = samplers[i].get();
+        options.next = &next[i];
+        items.push_back({sessions[i].get(), &tokens[i], 1, options});
+      }
+      qrt_error error = Sized<qrt_error>();
+      ASSERT_EQ(qrt_engine_append(engine.get(), items.data(), kItems, &error), QRT_OK) << Say(error);
+      for (size_t i = 0; i < kItems; ++i) qrt_sampler_accept(samplers[i].get(), next[i]);
+      all.insert(all.end(), next.begin(), next.end());
+    }
+  }
+  EXPECT_EQ(by_threads[1], by_threads[0]);
+  std::vector<int32_t> alone;
+  const Engine engine = MakeEngine(artifact.get(), 1);
+  const Session session = MakeSession(engine.get());
+  const Sampler sampler = make(3);
+  for (int32_t step = 0, token = 7; step < 20; ++step) {
+    qrt_append_options options = Sized<qrt_append_options>();
+    options.sampler = sampler.get();
+    int32_t next = -1;
+    options.next = &next;
+    ASSERT_EQ(qrt_session_append(session.get(), &token, 1, &options, nullptr), QRT_OK);
+    qrt_sampler_accept(sampler.get(), next);
+    token = next;
+    EXPECT_EQ(by_threads[0][static_cast<size_t>(step) * kItems + 3], token) << "step " << step;
+  }
+}
+
+// A callback runs within a step: what others do with their own memory on a CPU does not wait for its end.
+TEST_F(QrtApi, SessionsAreMadeSavedAndReleasedWhileAStepRuns) {
+  const Artifact artifact = Open(path());
+  const Engine engine = MakeEngine(artifact.get(), 2);
+  const Session steps = MakeSession(engine.get());
+  const std::vector<int32_t> tokens = Tokens(5);
+  struct Beside {
+    std::promise<void> done;
+    bool in_time = false;
+  } beside;
+  qrt_append_options options = Sized<qrt_append_options>();
+  options.want = QRT_LOGITS_LAST;
+  options.ctx = &beside;
+  options.on_logits = [](void* ctx, qrt_session*, uint64_t, const float*, size_t) -> int32_t {
+    Beside& beside = *static_cast<Beside*>(ctx);
+    std::future<void> done = beside.done.get_future();
+    beside.in_time = done.wait_for(std::chrono::seconds(300)) == std::future_status::ready;
+    return 0;
+  };
+  std::thread others([&] {
+    // It may come before the step, which waits for it all the same.
+    const Session session = MakeSession(engine.get()), copy = MakeSession(engine.get());
+    std::vector<uint8_t> bytes(qrt_session_save_size(session.get()));
+    EXPECT_EQ(qrt_session_save(session.get(), bytes.data(), bytes.size(), nullptr, nullptr), QRT_OK);
+    EXPECT_EQ(qrt_session_restore(copy.get(), bytes.data(), bytes.size(), nullptr), QRT_OK);
+    EXPECT_EQ(qrt_session_reset(session.get(), nullptr), QRT_OK);
+    beside.done.set_value();
+  });
+  qrt_error error = Sized<qrt_error>();
+  EXPECT_EQ(qrt_session_append(steps.get(), tokens.data(), tokens.size(), &options, &error), QRT_OK)
+      << Say(error);
+  others.join();
+  EXPECT_TRUE(beside.in_time);
+}
+
+TEST_F(QrtApi, ACancelThatCameTooLateIsForgotten) {
+  const Artifact artifact = Open(path());
+  const Engine engine = MakeEngine(artifact.get(), 1);
+  const Session session = MakeSession(engine.get());
+  const std::vector<int32_t> tokens = Tokens(5);
+  qrt_error error = Sized<qrt_error>();
+  ASSERT_EQ(qrt_session_append(session.get(), tokens.data(), 5, nullptr, &error), QRT_OK) << Say(error);
+  qrt_session_cancel(session.get());
+  qrt_session_forget_cancel(session.get());
+  qrt_session_forget_cancel(nullptr);
+  EXPECT_EQ(qrt_session_append(session.get(), tokens.data(), 5, nullptr, &error), QRT_OK) << Say(error);
+  EXPECT_EQ(qrt_session_position(session.get()), 10u);
 }
 
 TEST_F(QrtApi, AnAppendChoosesTheTokenThatTheSamplerWould) {
