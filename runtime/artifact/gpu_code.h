@@ -18,7 +18,7 @@
 
 namespace qrt {
 
-// What a GPU device needs of a section; the rest must be absent or empty. One for each accelerator of
+// What a GPU device needs of a section; the rest of it is not read. One for each accelerator of
 // targets.def.
 enum class GpuTarget : uint8_t { kVulkan, kCuda };
 // By the name in the manifest; none for the host and for targets that this runtime does not know.

@@ -43,7 +43,7 @@ inline void RemoveFolder(const char* path) {
 // A file, or a folder of files, that RemoveAll removes while this object lives. The object itself removes
 // nothing: whoever makes it does, in the usual ways. A name beyond kNames at once, or beyond PATH_MAX, is not
 // kept: it is left behind. The table is the process's, since a handler reaches nothing else; only programs
-// use it, libqrt makes no temporary files.
+// use it, not libqrt.
 class TemporaryName {
  public:
   static constexpr size_t kNames = 16;

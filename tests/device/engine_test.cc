@@ -91,13 +91,21 @@ qrt_artifact* Open(const std::string& gguf, const Target& target) {
   return artifact;
 }
 
+// Kernels compiled once in this process.
+struct KernelCacheFolder {
+  const std::string path = testing::TempDir() + "/qcc_engine_cache_" + std::to_string(getpid());
+  ~KernelCacheFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+};
+
 Engine MakeEngine(qrt_artifact* artifact, const char* device) {
   qrt_engine_options options = Sized<qrt_engine_options>();
   options.device = device;
   options.threads = 2;
-  static const auto* cache =
-      new std::string(testing::TempDir() + "/qcc_engine_cache_" + std::to_string(getpid()));
-  options.cache_dir = cache->c_str();  // kernels compiled once in this process
+  static const KernelCacheFolder cache;
+  options.cache_dir = cache.path.c_str();
   qrt_engine* engine = nullptr;
   qrt_error error = Sized<qrt_error>();
   EXPECT_EQ(qrt_engine_create(artifact, &options, &engine, &error), QRT_OK) << Say(error);

@@ -27,15 +27,10 @@ inline constexpr CUresult kNoDevice = 100;
 inline constexpr CUresult kEccUncorrectable = 214;
 inline constexpr CUresult kNotReady = 600;
 inline constexpr CUresult kIllegalAddress = 700;
-inline constexpr CUresult kLaunchTimeout = 702;
-inline constexpr CUresult kHardwareStackError = 714;
 inline constexpr CUresult kLaunchFailed = 719;
 
 // CUdevice_attribute
-inline constexpr int kMaxThreadsPerBlock = 1;
-inline constexpr int kMaxSharedPerBlock = 8;
 inline constexpr int kMultiprocessors = 16;
-inline constexpr int kClockKhz = 13;
 inline constexpr int kMemoryClockKhz = 36;
 inline constexpr int kMemoryBusBits = 37;
 inline constexpr int kCapabilityMajor = 75;
@@ -102,6 +97,7 @@ inline constexpr unsigned kEventRecordExternal = 1;  // CUevent_record_flags: a 
   F(StreamDestroy, "cuStreamDestroy_v2", (CUstream stream))                                               \
   F(StreamQuery, "cuStreamQuery", (CUstream stream))                                                      \
   F(EventCreate, "cuEventCreate", (CUevent * event, unsigned flags))                                      \
+  F(EventRecordWithFlags, "cuEventRecordWithFlags", (CUevent event, CUstream stream, unsigned flags))     \
   F(EventDestroy, "cuEventDestroy_v2", (CUevent event))                                                   \
   F(EventElapsedTime, "cuEventElapsedTime", (float* milliseconds, CUevent begin, CUevent end))            \
   F(StreamBeginCapture, "cuStreamBeginCapture_v2", (CUstream stream, unsigned mode))                      \
@@ -118,9 +114,8 @@ inline constexpr unsigned kEventRecordExternal = 1;  // CUevent_record_flags: a 
      void** extra))
 
 // Those that older drivers lack: null there.
-#define QCC_CUDA_LATER_FUNCTIONS(F)                                                                   \
-  F(EventRecordWithFlags, "cuEventRecordWithFlags", (CUevent event, CUstream stream, unsigned flags)) \
-  F(LaunchKernelEx, "cuLaunchKernelEx",                                                               \
+#define QCC_CUDA_LATER_FUNCTIONS(F)     \
+  F(LaunchKernelEx, "cuLaunchKernelEx", \
     (const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra))
 
 // Filled by CudaLoader; copied by whoever uses it.

@@ -399,10 +399,6 @@ DeviceResult CudaDevice::TimeStages() {
     timer_->Restart();
     return DeviceResult::kOk;
   }
-  if (!driver_.call.EventRecordWithFlags) {
-    refused_ = "the driver is older than CUDA 11.1";
-    return DeviceResult::kRefused;
-  }
   Result<GpuCode> code = GpuCode::Read(artifact_, place_, GpuTarget::kCuda);
   if (!code.ok()) return Refuse("the artifact's code cannot be read any more");
   refused_ = nullptr;
@@ -567,7 +563,9 @@ Result<std::unique_ptr<Device>> CreateCudaDevice(const Artifact& artifact, size_
                   "device cuda", "qrun devices lists them");
   }
   const CudaDeviceInfo& info = (*devices)[static_cast<size_t>(options.index)];
-  if (!info.usable) return Status(Code::kDeviceUnsupported, 5011, info.why_not, "device cuda:" + info.name);
+  if (!info.usable)
+    return Status(Code::kDeviceUnsupported, 5011, info.why_not,
+                  "device cuda:" + std::to_string(info.index) + " (" + info.name + ")");
   Result<cuda::Driver> driver = cuda::Driver::Load(loader);
   if (!driver.ok()) return driver.status();
   auto device = std::make_unique<CudaDevice>(std::move(*driver), info, artifact, variant);

@@ -54,8 +54,6 @@ struct CudaDeviceInfo {
   uint64_t memory_bytes = 0;
   int capability_major = 0, capability_minor = 0;
   int multiprocessors = 0;
-  int max_workgroup = 0;        // threads
-  int max_shared_bytes = 0;     // per workgroup
   double bytes_per_second = 0;  // of its memory, by its data sheet; a low guess where the driver does not say
   bool usable = false;
   std::string why_not;

@@ -143,8 +143,6 @@ Result<std::vector<CudaDeviceInfo>> ListCudaDevices(const CudaLoader& loader) {
     info.capability_major = attribute(cuda::kCapabilityMajor);
     info.capability_minor = attribute(cuda::kCapabilityMinor);
     info.multiprocessors = attribute(cuda::kMultiprocessors);
-    info.max_workgroup = attribute(cuda::kMaxThreadsPerBlock);
-    info.max_shared_bytes = attribute(cuda::kMaxSharedPerBlock);
     info.bytes_per_second = MemoryBytesPerSecond(call, device, info.multiprocessors);
     info.usable = result == cuda::kSuccess;
     if (!info.usable) info.why_not = driver->Text(result);

@@ -20,12 +20,13 @@ void DoNothing(CUresult (**function)(Parameters...)) {
 
 CUresult WaitFor(const Functions& call, CUstream stream, std::chrono::nanoseconds longest) {
   const auto begin = std::chrono::steady_clock::now();
-  for (;;) {
+  for (bool late = false;;) {
     const CUresult result = call.StreamQuery(stream);
-    if (result != kNotReady) return result;
+    if (result != kNotReady || late) return result;
     const std::chrono::nanoseconds passed = std::chrono::steady_clock::now() - begin;
-    if (passed >= longest) return kNotReady;
-    if (passed > kAsksAtOnce) std::this_thread::sleep_for(std::max(kShortestSleep, passed / 100));
+    // Asked once more: the process may have been stopped since the answer, and the device done meanwhile.
+    late = passed >= longest;
+    if (!late && passed > kAsksAtOnce) std::this_thread::sleep_for(std::max(kShortestSleep, passed / 100));
   }
 }
 

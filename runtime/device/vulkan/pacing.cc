@@ -31,10 +31,11 @@ double SubmissionPacing::Estimate(const GpuCost& cost, double share, uint64_t co
 }
 
 void SubmissionPacing::Measured(double estimated, double seconds) {
-  // Short ones say more about the driver than about the device.
-  if (estimated <= 0 || seconds < std::min(5e-3, max_seconds_ / 4)) return;
-  // Slower is believed at once, faster step by step.
+  if (estimated <= 0) return;
   const double factor = factor_ * seconds / estimated;
+  // Of a short one much is the driver's: it can only say that the device is no slower.
+  if (seconds < std::min(5e-3, max_seconds_ / 4) && factor > factor_) return;
+  // Slower is believed at once, faster step by step.
   factor_ = std::clamp(std::max(factor, 0.9 * factor_), 1e-3, 1e3);
 }
 

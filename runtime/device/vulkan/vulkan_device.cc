@@ -223,12 +223,13 @@ Status VulkanDevice::TakeMemory(const GpuCode& code) {
   }
   const uint64_t left = context_->device_bytes_left();
   if (!total.fits(left)) {
-    return Status(Code::kDeviceUnsupported, 5015,
-                  "the model takes " + std::to_string(total.value()) + " bytes of device memory, " +
-                      std::to_string(left) + " are free (weights " +
-                      std::to_string(code.bytes(GpuSpace::kWeights)) + ", scratch " +
-                      std::to_string(code.bytes(GpuSpace::kArena)) + ")",
-                  name_, "use another device, a smaller model, or a ladder of smaller buckets");
+    return Status(
+        Code::kDeviceUnsupported, 5015,
+        "the model takes " + std::to_string(total.value()) + " bytes of device memory" +
+            (imported_ ? " besides its weights, which are read in the host's"
+                       : ", its weights " + std::to_string(code.bytes(GpuSpace::kWeights)) + " of them") +
+            ", " + std::to_string(left) + " are free",
+        name_, "use another device, a smaller model, or a ladder of smaller buckets");
   }
   for (size_t s = 0; s < kGpuSpaces; ++s) {
     if (!pieces[s].empty()) {

@@ -100,21 +100,6 @@ TEST(CudaStages, EachLaunchIsTimedAndNothingElseChanges) {
   ExpectClean(fake);
 }
 
-TEST(CudaStages, ADriverWithoutEventsInGraphsSaysSo) {
-  FakeCuda fake;
-  fake.missing = "cuEventRecordWithFlags";
-  {
-    const std::unique_ptr<Device> device = Make(fake);
-    ASSERT_NE(device, nullptr);
-    EXPECT_EQ(device->TimeStages(), DeviceResult::kRefused);
-    EXPECT_EQ(device->last_error(), "the driver is older than CUDA 11.1");
-    Rows token(*device, kTokens, Output::kChosenLogits, 1);
-    EXPECT_EQ(device->Run(token.step), DeviceResult::kOk);
-    token.Free(*device);
-  }
-  ExpectClean(fake);
-}
-
 // Whatever call fails, the device goes on as it was, and nothing is left behind.
 TEST(CudaStages, EveryFailureIsAnError) {
   for (int at = 1;; at += 97) {

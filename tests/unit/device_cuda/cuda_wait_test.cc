@@ -4,8 +4,10 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "runtime/device/cuda/cuda_driver.h"
@@ -100,6 +102,20 @@ TEST(CudaWait, AHangWhileItIsMade) {
   EXPECT_EQ(made.status().number(), 5010u) << made.status().ToString();
   EXPECT_FALSE(fake.pinned.empty()) << "pieces of an upload may still be read";
   for (const std::string& problem : fake.problems) ADD_FAILURE() << problem;
+}
+
+// Between a question and a look at the clock the whole process may stand still for longer than the limit.
+TEST(CudaWait, WhatIsDoneWhileTheProcessIsStoppedIsDone) {
+  static int asked;
+  asked = 0;
+  cuda::Functions call;
+  call.StreamQuery = [](cuda::CUstream) {
+    if (asked++ > 0) return kSuccess;
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    return cuda::kNotReady;
+  };
+  EXPECT_EQ(cuda::WaitFor(call, nullptr, std::chrono::milliseconds(1)), kSuccess);
+  EXPECT_EQ(asked, 2);
 }
 
 class CudaUpload : public testing::Test {

@@ -34,11 +34,21 @@ TEST(SubmissionPacingTest, SlowerIsBelievedAtOnceFasterStepByStep) {
   EXPECT_NEAR(pacing.Estimate(kCost, 1, 0), first, 0.2 * first);
 }
 
-TEST(SubmissionPacingTest, ShortSubmissionsTeachNothing) {
+TEST(SubmissionPacingTest, ShortSubmissionsMakeNothingSlower) {
   SubmissionPacing pacing(VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU, 200);
   const double first = pacing.Estimate(kCost, 1, 0);
   pacing.Measured(1e-7, 1e-3);  // ten thousand times slower than estimated, but all of it the driver's
   EXPECT_EQ(pacing.Estimate(kCost, 1, 0), first);
+}
+
+// A process that is stopped for a minute within a step learns that the device is slow; from then on all that
+// it hands in is short.
+TEST(SubmissionPacingTest, ShortSubmissionsOfLongEstimatesMakeItFaster) {
+  SubmissionPacing pacing(VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU, 200);
+  const double first = pacing.Estimate(kCost, 1, 0);
+  pacing.Measured(first, 500 * first);
+  for (int i = 0; i < 100; ++i) pacing.Measured(0.5, 0.5 * first / pacing.Estimate(kCost, 1, 0));
+  EXPECT_NEAR(pacing.Estimate(kCost, 1, 0), first, 0.2 * first);
 }
 
 TEST(SubmissionPacingTest, LongContextsTakeSmallerPrefillPrograms) {
