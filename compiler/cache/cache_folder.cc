@@ -93,14 +93,14 @@ absl::Status ForFiles(const std::string& folder, F&& fn) {
   return absl::OkStatus();
 }
 
-// Takes the artifact that was used last out of `entries`. One that alone is beyond the limit does not count:
-// removing all else would not help. What else is beyond it by itself goes first, for the same reason.
-// `room`: what the others may have.
-void SpareLastArtifact(std::vector<CacheEntry>& entries, uint64_t most_bytes, uint64_t& room) {
+// Takes the artifact that was used last out of `entries`. `room`: what there is beside what is to come, and
+// then what the others may have. An artifact that does not fit there does not count: removing all else would
+// not help. What else does not fit by itself goes first, for the same reason.
+void SpareLastArtifact(std::vector<CacheEntry>& entries, uint64_t& room) {
   const auto is_artifact = [](const CacheEntry& entry) { return entry.suffix == qrt::aot::kArtifactSuffix; };
   const auto last = std::find_if(entries.rbegin(), entries.rend(), is_artifact);
   if (last == entries.rend()) return;
-  if (last->bytes <= most_bytes) room -= std::min(last->bytes, room);
+  if (last->bytes <= room) room -= last->bytes;
   entries.erase(std::next(last).base());
   std::stable_partition(entries.begin(), entries.end(),
                         [room](const CacheEntry& entry) { return entry.bytes > room; });
@@ -176,7 +176,7 @@ absl::StatusOr<Pruned> PruneCache(const std::string& cache, uint64_t most_bytes,
   absl::StatusOr<std::vector<CacheEntry>> entries = CacheEntries(cache);
   if (!entries.ok()) return entries.status();
   uint64_t room = most_bytes - std::min(to_come, most_bytes);
-  if (last == LastArtifact::kStays) SpareLastArtifact(*entries, most_bytes, room);
+  if (last == LastArtifact::kStays) SpareLastArtifact(*entries, room);
   Pruned pruned;
   const auto removed = [&](uint64_t bytes) {
     ++pruned.files;

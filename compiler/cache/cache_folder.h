@@ -44,8 +44,8 @@ struct Pruned {
   size_t in_use = 0;  // artifacts that would have gone
 };
 
-// Whether the artifact that was used last may be removed. One that stays is not counted where it alone has
-// more than the limit: all else would go, and it would be no less.
+// Whether the artifact that was used last may be removed. One that stays is not counted where it has more
+// than the limit leaves beside what is to come: all else would go, and it would be no less.
 enum class LastArtifact : uint8_t { kStays, kGoes };
 
 // Removes entries, the longest unused first, until the others and `to_come` bytes have at most `most_bytes`;

@@ -1,6 +1,4 @@
 // compile.
-#include <sys/stat.h>
-
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
@@ -76,13 +74,9 @@ absl::Status RunCompile(const CompileArguments& arguments, const Cli& cli) {
   absl::StatusOr<PipelineOptions> options = arguments.Read(arguments.Given(), cli);
   if (!options.ok()) return options.status();
   if (options->compile_to == CompilePhase::kArtifact) {
-    // Packed weights take about what they take in the GGUF.
-    struct stat input;
-    const uint64_t bytes =
-        stat(options->input.c_str(), &input) == 0 ? static_cast<uint64_t>(input.st_size) : 0;
     if (absl::Status s = CheckNotAStream(options->output); !s.ok()) return s;
     if (absl::Status s = CheckIsNoFolder(*options); !s.ok()) return s;
-    if (absl::Status s = CheckOutput(options->output, "", bytes); !s.ok()) return s;
+    if (absl::Status s = CheckOutput(options->output, "", 0); !s.ok()) return s;
     for (const std::string& input : {options->input, options->mtp}) {
       if (!IsGguf(input)) continue;  // that is what is wrong, and nothing will be written
       if (absl::Status s = CheckIsNot(options->output, input); !s.ok()) return s;

@@ -193,35 +193,35 @@ absl::StatusOr<qrt::Hash128> HashOfSource(const gguf::File& file, const SourceSt
   return *made;
 }
 
-// Room in the cache for an artifact. Packed weights take about what they take in the GGUF. Errors: Q6002,
-// Q6003.
-absl::Status MakeRoom(const PipelineOptions& options, uint64_t model_bytes, ProgressSink& sink) {
+// Room in the cache for an artifact of `bytes`. `sink`: null where it was told already what there is to tell.
+// Errors: Q6002, Q6003.
+absl::Status MakeRoom(const PipelineOptions& options, uint64_t bytes, ProgressSink* sink) {
   const std::string& cache = options.cache_dir;
   const uint64_t most = UsualCacheBytes(cache);
-  const bool fits = model_bytes <= most;
-  if (!fits) {
-    sink.Warning(Concat("the model has ", CodeBytes(model_bytes), ", and the cache is to have at most ",
-                        CodeBytes(most),
-                        ": its artifact stays until another one is used; qcc cache prune "
-                        "--max-bytes=N removes it before"));
+  const bool fits = bytes <= most;
+  if (!fits && sink != nullptr) {
+    sink->Warning(Concat("the model's weights take ", CodeBytes(bytes), ", and the cache is to have at most ",
+                         CodeBytes(most),
+                         ": its artifact stays until another one is used; qcc cache prune "
+                         "--max-bytes=N removes it before"));
   }
-  const auto spare = PruneCache(cache, most, LastArtifact::kStays, fits ? model_bytes : 0);
+  const auto spare = PruneCache(cache, most, LastArtifact::kStays, fits ? bytes : 0);
   if (!spare.ok()) return spare.status();
-  absl::Status room = CheckOutput(options.output, options.input, model_bytes);
+  absl::Status room = CheckOutput(options.output, options.input, bytes);
   if (PartsOf(room).code != "Q6003") return room;
   // Better without what was used last than not at all.
-  const auto all = PruneCache(cache, most, LastArtifact::kGoes, model_bytes);
-  return all.ok() ? CheckOutput(options.output, options.input, model_bytes) : all.status();
+  const auto all = PruneCache(cache, most, LastArtifact::kGoes, bytes);
+  return all.ok() ? CheckOutput(options.output, options.input, bytes) : all.status();
 }
 
 // Puts the artifact under `key`, whose lock the caller has. False: the model's files or the kernels are not
 // what the key was made of.
-absl::StatusOr<bool> MakeArtifact(PipelineOptions options, const Key& key, uint64_t model_bytes,
-                                  ProgressSink& sink) {
+absl::StatusOr<bool> MakeArtifact(PipelineOptions options, const Key& key, ProgressSink& sink) {
   const std::string& cache = options.cache_dir;
   options.output = qrt::aot::ArtifactPath(cache, key.name);
-  if (absl::Status s = MakeRoom(options, model_bytes, sink); !s.ok()) return s;
-  if (absl::Status s = CompileModel(options, sink); !s.ok()) return s;
+  ProgressSink* told = &sink;
+  const auto room = [&](uint64_t bytes) { return MakeRoom(options, bytes, std::exchange(told, nullptr)); };
+  if (absl::Status s = CompileModel(options, sink, Targets(), nullptr, nullptr, room); !s.ok()) return s;
   absl::StatusOr<bool> sealed = SealArtifact(cache, key.name, key.of);
   if (sealed.ok() && !*sealed) unlink(options.output.c_str());
   return sealed;
@@ -287,7 +287,7 @@ absl::StatusOr<qrt::aot::ArtifactInUse> CompileIntoCache(PipelineOptions options
     std::optional<qrt::aot::ArtifactInUse> use = TakeArtifact(cache, key->name, ShowBytes(sink));
     if (!use && sink.Interrupted()) return absl::CancelledError("interrupted");
     if (!use) {
-      absl::StatusOr<bool> made = MakeArtifact(options, *key, (*file)->size(), sink);
+      absl::StatusOr<bool> made = MakeArtifact(options, *key, sink);
       if (!made.ok()) return made.status();
       if (*made) use = qrt::aot::UseArtifact(cache, key->name);
     }

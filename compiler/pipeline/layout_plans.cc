@@ -1,6 +1,7 @@
 #include "compiler/pipeline/layout_plans.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>
@@ -146,6 +147,16 @@ absl::StatusOr<std::vector<LayoutPlan>> PlanParts(mlir::OwningOpRef<mlir::Module
   }
   if (absl::Status s = CheckArenaBytes(plans, options.input); !s.ok()) return s;
   return plans;
+}
+
+size_t CountPrograms(std::span<const LayoutPlan> plans) {
+  size_t programs = 0;
+  for (const LayoutPlan& plan : plans) {
+    auto own = plan.module.get().getOps<plan::ProgramOp>();
+    const auto count = static_cast<size_t>(std::distance(own.begin(), own.end()));
+    programs = plan.part ? programs + count : count;
+  }
+  return programs;
 }
 
 const LayoutPlan& PlanOf(std::span<const LayoutPlan> plans, std::string_view target) {

@@ -2,6 +2,7 @@
 #ifndef QCC_COMPILER_PIPELINE_LAYOUT_PLANS_H_
 #define QCC_COMPILER_PIPELINE_LAYOUT_PLANS_H_
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,6 +37,9 @@ absl::StatusOr<std::vector<LayoutPlan>> PlanParts(mlir::OwningOpRef<mlir::Module
                                                   std::span<const TargetInfo* const> targets,
                                                   const PipelineOptions& options,
                                                   DiagnosticCollector& diagnostics);
+
+// How many programs an artifact of these plans has: parts have their own.
+size_t CountPrograms(std::span<const LayoutPlan> plans);
 
 // The plan of a target that PlanForTargets was given.
 const LayoutPlan& PlanOf(std::span<const LayoutPlan> plans, std::string_view target);

@@ -61,8 +61,13 @@ class Compilation {
  public:
   // `model`: null, or already open.
   Compilation(const PipelineOptions& options, ProgressSink& sink, std::span<const TargetInfo> targets,
-              std::unique_ptr<gguf::File> model)
-      : options_(options), sink_(sink, options.strict), targets_(targets), file_(std::move(model)) {
+              std::unique_ptr<gguf::File> model, RoomForWeights room)
+      : options_(options),
+        sink_(sink, options.strict),
+        targets_(targets),
+        file_(std::move(model)),
+        room_(std::move(room)) {
+    if (!room_) room_ = [&options](uint64_t bytes) { return CheckOutput(options.output, "", bytes); };
     // One thread: the order of what passes say and do never depends on the machine.
     context_.disableMultithreading();
   }
@@ -135,6 +140,7 @@ class Compilation {
   std::span<const TargetInfo> targets_;
   mlir::MLIRContext context_;
   std::unique_ptr<gguf::File> file_;
+  RoomForWeights room_;
   CompiledModel made_;
   mlir::OwningOpRef<mlir::ModuleOp> module_;  // hir
   std::vector<LayoutPlan> plans_;             // what became of it
@@ -161,8 +167,7 @@ absl::Status Compilation::Read() {
   }
   if (options_.compile_to == CompilePhase::kArtifact) {
     if (absl::Status s = CheckIsNotOf(options_.output, *file_); !s.ok()) return s;
-    // Packed weights take about what they take in the GGUF, in all of its files.
-    if (absl::Status s = CheckOutput(options_.output, "", file_->size()); !s.ok()) return s;
+    if (absl::Status s = CheckOutput(options_.output, "", 0); !s.ok()) return s;
   }
   // Ahead of the long stages, as a folder that was named may be of no use.
   if (options_.compile_to >= CompilePhase::kCode) {
@@ -240,6 +245,7 @@ absl::Status Compilation::Fuse() {
   std::string summary = FusionSummary(diagnostics.remarks());
   // The plan replaces the hir functions, so what they say is taken down here.
   if (options_.compile_to == CompilePhase::kArtifact) {
+    if (absl::Status s = room_(NamedWeightBytes(*module_)); !s.ok()) return s;
     const auto show = [this](uint64_t done, uint64_t total) { sink_.Progress(done, total, "B"); };
     const auto interrupted = [this] { return sink_.Interrupted(); };
     if (absl::Status s = CheckWeights(*module_, *file_, interrupted, show); !s.ok()) return s;
@@ -268,16 +274,14 @@ absl::Status Compilation::Plan() {
   auto plans = plan_all(std::move(module_), targets, options_, diagnostics);
   if (!plans.ok()) return plans.status();
   plans_ = *std::move(plans);
-  uint64_t bytes = 0;
-  size_t programs = 0;
-  for (const LayoutPlan& plan : plans_) {
-    const plan::PlanSummary summary = plan::summarize(*plan.module);
-    bytes += summary.weightBytes;
-    programs = options_.in_parts() ? programs + summary.programs.size() : summary.programs.size();
+  const uint64_t bytes = PackedWeightBytes(plans_);
+  if (options_.compile_to == CompilePhase::kArtifact) {
+    if (absl::Status s = room_(bytes); !s.ok()) return s;
   }
   const char* kind = options_.in_parts() ? " parts" : " layouts";
   const std::string several = plans_.size() == 1 ? "" : absl::StrCat(" in ", plans_.size(), kind);
-  sink_.EndStage(absl::StrCat(programs, " programs, ", CodeBytes(bytes), " of weights", several));
+  sink_.EndStage(
+      absl::StrCat(CountPrograms(plans_), " programs, ", CodeBytes(bytes), " of weights", several));
   if (options_.compile_to == CompilePhase::kPlan) ReportMemory();
   if (Wants(ReportKind::kFormats)) {
     sink_.Report(FormatsReport(plans_, *file_, options_.report_form));
@@ -431,8 +435,7 @@ absl::Status Compilation::Write() {
   manifest.formats = SummarizeFormats(plans_, *file_);
   manifest.sampling = text_.sampling;
   manifest.provenance = Provenance();
-  uint64_t done = 0, total = file_->size();  // bytes that are read through, then those that are packed
-  for (const LayoutPlan& plan : plans_) total += plan::summarize(*plan.module).weightBytes;
+  uint64_t done = 0, total = file_->size() + PackedWeightBytes(plans_);  // read through, then packed
   const auto show = [&](uint64_t of_this, uint64_t) {
     sink_.Progress(done + of_this, total, "B");
     return !sink_.Interrupted();
@@ -463,9 +466,7 @@ absl::Status Compilation::Write() {
     if (!goldens.ok()) return goldens.status();
     manifest.goldens_section = *goldens;
   }
-  const uint64_t before = out.size();
   if (absl::Status s = WriteAllWeights(out, manifest, {done, total}); !s.ok()) return s;
-  const uint64_t weights = plans_.size() == 1 ? manifest.weights_bytes : out.size() - before;
   if (absl::Status s = file_->CheckUnchanged(); !s.ok()) return s;
   const auto check = [this](const std::string& path) {
     // What cannot be opened need not be damaged.
@@ -477,8 +478,8 @@ absl::Status Compilation::Write() {
   };
   if (absl::Status s = out.Finish(manifest, check); !s.ok()) return s;
   made_ = {manifest.provenance.source_hash, out.identity()};
-  sink_.EndStage(
-      absl::StrCat(CodeBytes(weights), " of weights; ", options_.output, ": ", CodeBytes(out.size())));
+  sink_.EndStage(absl::StrCat(CodeBytes(PackedWeightBytes(plans_)), " of weights; ", options_.output, ": ",
+                              CodeBytes(out.size())));
   return absl::OkStatus();
 }
 
@@ -588,8 +589,8 @@ std::string CompilerVersion() {
 
 absl::Status CompileModel(const PipelineOptions& options, ProgressSink& sink,
                           std::span<const TargetInfo> targets, std::unique_ptr<gguf::File> model,
-                          CompiledModel* made) {
-  Compilation compilation(options, sink, targets, std::move(model));
+                          CompiledModel* made, RoomForWeights room) {
+  Compilation compilation(options, sink, targets, std::move(model), std::move(room));
   absl::Status status = compilation.Run();
   if (made != nullptr) *made = compilation.made();
   return status;

@@ -1,6 +1,7 @@
 #include "compiler/pipeline/weights_section.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <set>
@@ -11,6 +12,7 @@
 #include "dialects/hir/IR/Hir.h"
 #include "dialects/layouts/pack.h"
 #include "dialects/plan/IR/PackLayout.h"
+#include "dialects/plan/PlanSummary.h"
 
 namespace qcc::compiler {
 namespace {
@@ -132,6 +134,27 @@ std::vector<FormatSpec> SummarizeFormats(std::span<const LayoutPlan> plans, cons
   std::vector<FormatSpec> formats;
   for (auto& [name, entry] : byName) formats.push_back(entry);
   return formats;
+}
+
+uint64_t NamedWeightBytes(mlir::ModuleOp fused) {
+  std::set<std::array<const void*, 3>> counted;
+  uint64_t bytes = 0;
+  fused.walk([&](hir::ParamOp param) {
+    const auto type = param.getResult().getType();
+    if (param->use_empty()) return;
+    // Other rows of one tensor are another weight.
+    const std::array<const void*, 3> weight = {param.getNameAttr().getAsOpaquePointer(),
+                                               param.getPiecesAttr().getAsOpaquePointer(),
+                                               type.getAsOpaquePointer()};
+    if (counted.insert(weight).second) bytes += static_cast<uint64_t>(type.getByteSize());
+  });
+  return bytes;
+}
+
+uint64_t PackedWeightBytes(std::span<const LayoutPlan> plans) {
+  uint64_t bytes = 0;
+  for (const LayoutPlan& plan : plans) bytes += plan::summarize(*plan.module).weightBytes;
+  return bytes;
 }
 
 absl::Status WriteWeights(mlir::ModuleOp plan, uint64_t total, const gguf::File& file, ProgressSink& sink,

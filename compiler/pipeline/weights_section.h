@@ -19,6 +19,12 @@ namespace qcc::compiler {
 // What the weights amount to per GGUF format, sorted by name: each tensor once, packed in all plans together.
 std::vector<FormatSpec> SummarizeFormats(std::span<const LayoutPlan> plans, const gguf::File& file);
 
+// Bytes of the weights that a fused module names, in the formats that it has them in. Packed they take as
+// much, or a little more.
+uint64_t NamedWeightBytes(mlir::ModuleOp fused);
+// Bytes of all sections of weights.
+uint64_t PackedWeightBytes(std::span<const LayoutPlan> plans);
+
 // Where a section's bytes stand in what a stage shows: behind `before` of `total`.
 struct WeightsProgress {
   uint64_t before = 0, total = 0;

@@ -29,6 +29,12 @@ constexpr uint32_t kIntegerTypeId = 27;                  // ggml's I64
 constexpr uint64_t kMaxI64 = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
 constexpr uint64_t kFirstReserve = 4096;  // tables beyond this grow with what was really read
 
+constexpr char kNewerVersion[] = "use a release of qcc that reads it, or write the model as GGUF version 3";
+constexpr char kNoNestedArrays[] =
+    "use a release of qcc that reads them, or write the model without this key: qcc needs none of this kind";
+constexpr char kUnknownType[] =
+    "the file is newer than this qcc, or damaged: use a newer one, or fetch it again";
+
 std::string DimsText(const Tensor& tensor) {
   std::string text = "[";
   for (int d = 0; d < tensor.n_dims; ++d) text += Concat(d == 0 ? "" : ", ", tensor.ne[d]);
@@ -99,7 +105,7 @@ absl::Status Parser::ParseHeader() {
   }
   if (version != 2 && version != 3) {
     return Fail("Q1004", 4, Concat("found GGUF version ", version, ", expected 2 or 3"),
-                version < 2 ? "convert the model again with a current converter" : "");
+                version < 2 ? "convert the model again with a current converter" : kNewerVersion);
   }
   QCC_RETURN_IF_ERROR(Read("the tensor count", &tensor_count_));
   QCC_RETURN_IF_ERROR(Read("the metadata count", &entry_count_));
@@ -188,7 +194,7 @@ absl::Status Parser::ParseValueType(std::string_view field, ValueType* type) {
   uint32_t id = 0;
   QCC_RETURN_IF_ERROR(Read(field, &id));
   if (id > static_cast<uint32_t>(ValueType::F64)) {
-    return Fail("Q1103", start, Concat(field, " is ", id, ", expected 0 (u8) to 12 (f64)"));
+    return Fail("Q1103", start, Concat(field, " is ", id, ", expected 0 (u8) to 12 (f64)"), kUnknownType);
   }
   *type = static_cast<ValueType>(id);
   return absl::OkStatus();
@@ -197,7 +203,7 @@ absl::Status Parser::ParseValueType(std::string_view field, ValueType* type) {
 absl::Status Parser::ParseArray(Entry* entry) {
   QCC_RETURN_IF_ERROR(ParseValueType("the array's element type", &entry->element));
   if (entry->element == ValueType::Array) {
-    return Fail("Q1105", entry->offset, "arrays of arrays are not supported");
+    return Fail("Q1105", entry->offset, "arrays of arrays are not supported", kNoNestedArrays);
   }
   uint64_t count_offset = position_;
   QCC_RETURN_IF_ERROR(Read("the array's length", &entry->count));

@@ -234,6 +234,12 @@ Result<std::vector<ChosenDevice>> MakeDevices(const Artifact& artifact, const qr
     return Status(Code::kInvalidArgument, 5305, "max_dispatch_ms is not a number");
   }
   if (artifact.part_count() > 1) return MakePartDevices(artifact, options, services);
+  const std::string_view named = options.device != nullptr ? options.device : "";
+  if (named.find(',') != std::string_view::npos) {
+    return Status(Code::kInvalidArgument, 5018,
+                  "the device is \"" + std::string(named) + "\", but the model is not in parts", "",
+                  "give one device, or none; qcc compile --layers=cpu:0-3,vulkan:4-7 makes a model in parts");
+  }
   std::shared_ptr<Workers> workers;
   Result<ChosenDevice> device = MakeDevice({artifact, options, services, &workers});
   if (!device.ok()) return device.status();

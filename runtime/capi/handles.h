@@ -219,6 +219,13 @@ inline Status ReadAppendOptions(const qrt_append_options* options, qrt_append_op
 // Whether the engine keeps prefixes, and these may be tokens of one.
 inline Status CheckPrefixes(const qrt_engine& engine, const int32_t* tokens, size_t count) {
   if (engine.engine->prefixes() == nullptr) {
+    if (const uint32_t block = engine.engine->block_beside_prefixes(); block != 0) {
+      return Status(Code::kUnavailable, 5353,
+                    "prefixes of this model cannot be kept: its state goes in blocks of " +
+                        std::to_string(block) + " tokens, expected a divisor of " +
+                        std::to_string(PrefixStore::kBlock),
+                    "", "append the whole prompt, or restore a snapshot (qrt_session_restore)");
+    }
     return Status(Code::kUnavailable, 5353, "the engine keeps no prefixes", "",
                   "make it with qrt_engine_options.prefix_bytes");
   }

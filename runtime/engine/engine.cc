@@ -215,11 +215,16 @@ uint64_t Engine::KvBytes(uint64_t tokens) const {
   return bytes;
 }
 
-void Engine::KeepPrefixes(uint64_t bytes, const qrt_allocator* allocator) {
+uint32_t Engine::block_beside_prefixes() const {
   for (const Stage& part : parts_) {
     const uint32_t block = part.plan.state_block;
-    if (block != 0 && PrefixStore::kBlock % block != 0) return;
+    if (block != 0 && PrefixStore::kBlock % block != 0) return block;
   }
+  return 0;
+}
+
+void Engine::KeepPrefixes(uint64_t bytes, const qrt_allocator* allocator) {
+  if (block_beside_prefixes() != 0) return;
   prefixes_ = std::make_unique<PrefixStore>(*this, bytes, allocator);
 }
 
@@ -269,7 +274,7 @@ Status Engine::TimeStages() {
       result = OnDevice(part, [](Device& device) { return device.TimeStages(); });
       parts_[part].timed = result == DeviceResult::kOk;
     }
-    if (result == DeviceResult::kRefused) continue;
+    if (result == DeviceResult::kRefused && getpid() == process_) continue;
     if (result != DeviceResult::kOk) return Failure(part, result, "the times of stages");
     any = true;
   }

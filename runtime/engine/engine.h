@@ -85,9 +85,11 @@ class Engine {
   uint64_t KvBytes(size_t part, uint64_t tokens) const;
   uint64_t StateBytes(uint64_t tokens) const;
   uint64_t KvBytes(uint64_t tokens) const;
-  // Before there are sessions: prefixes are kept from now on, in at most `bytes` bytes of `allocator`'s
-  // memory (NULL: the system's). None of a model whose state's blocks do not end where a prefix may: that
-  // state would not have the bytes of another. Throws std::bad_alloc.
+  // 0, or the length of a state's blocks that do not end where a prefix may: then no prefix can be kept, as
+  // that state would not have the bytes of another.
+  uint32_t block_beside_prefixes() const;
+  // Before there are sessions: prefixes are kept from now on, where they can, in at most `bytes` bytes of
+  // `allocator`'s memory (NULL: the system's). Throws std::bad_alloc.
   void KeepPrefixes(uint64_t bytes, const qrt_allocator* allocator);
   // Null: none are kept.
   PrefixStore* prefixes() const { return prefixes_.get(); }

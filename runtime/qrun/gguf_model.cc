@@ -206,16 +206,20 @@ Outcome CompiledModel(const std::string& gguf, const CompileChoice& choice, cons
   out->in_use = qrt::aot::FindAnswered(choice.cache, request);
   // A second time where somebody makes room in the cache before the artifact is in use.
   for (int attempt = 0; attempt < 2 && !out->in_use; ++attempt) {
-    if (choice.ahead) QRUN_RETURN_IF_ERROR(choice.ahead());
+    std::string key;
+    const Interrupts interrupts;
+    // What was mistyped is told first, where there is a qcc to say what it takes.
+    if (!qcc.empty() && !choice.options.empty()) {
+      const std::vector<std::string> taken = OptionsOf(qcc);
+      if (!taken.empty()) QRUN_RETURN_IF_ERROR(options.RefusePassed(taken));
+    }
+    if (choice.ahead) {
+      const EndAtOnce nothing_stops_a_driver;
+      QRUN_RETURN_IF_ERROR(choice.ahead());
+    }
     if (qcc.empty()) {
       return Outcome::Fail(kExitInput, 8008, "this is a GGUF model, which qcc compiles, and there is no qcc",
                            gguf, "put qcc beside qrun or into PATH, or run an artifact of qcc compile");
-    }
-    std::string key;
-    const Interrupts interrupts;
-    if (!choice.options.empty()) {
-      const std::vector<std::string> taken = OptionsOf(qcc);
-      if (!taken.empty()) QRUN_RETURN_IF_ERROR(options.RefusePassed(taken));
     }
     QRUN_RETURN_IF_ERROR(AskCompiler(qcc, gguf, request, choice, &key));
     out->in_use = qrt::aot::UseArtifact(choice.cache, key);

@@ -20,7 +20,7 @@ struct CompileChoice {
   std::string cache;                 // the AOT cache's folder; empty: there is none
   std::vector<std::string> options;  // qcc's own, as written: "--kv=f32"
   bool quiet = false;                // no progress
-  std::function<Outcome()> ahead;    // asked before qcc is looked for; may be empty
+  std::function<Outcome()> ahead;    // asked before qcc compiles, or is missing; may be empty
 };
 
 // The artifact to open.

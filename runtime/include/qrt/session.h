@@ -118,8 +118,9 @@ typedef struct qrt_prefix {
  * tokens that follow have the bits of a session that was fed all of them; what it can take back, and who
  * guesses, begin anew as after a restore. *prefix (struct_size set by the caller; may be NULL) says how many
  * tokens these are. Sessions of one engine find what any of them kept, whatever their options are, also at
- * once on several threads. Errors: UNAVAILABLE (Q5353: an engine without prefix_bytes), INVALID_ARGUMENT,
- * OUT_OF_MEMORY, DEVICE_LOST, DEVICE_FAILED: with the last three the session must be reset. */
+ * once on several threads. Errors: UNAVAILABLE (Q5353: an engine without prefix_bytes, or of a model that
+ * cannot), INVALID_ARGUMENT, OUT_OF_MEMORY, DEVICE_LOST, DEVICE_FAILED: with the last three the session must
+ * be reset. */
 QRT_API qrt_status qrt_session_begin(qrt_session* session, const int32_t* tokens, size_t count,
                                      qrt_prefix* prefix, qrt_error* error);
 

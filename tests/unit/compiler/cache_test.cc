@@ -342,8 +342,14 @@ TEST_F(CacheTest, TheArtifactThatWasUsedLastMayStay) {
   EXPECT_EQ(PruneCache(cache_, 0, LastArtifact::kStays)->files, 1u);
   EXPECT_TRUE(exists(last));
   leave('d', 5000, 2 * 86400);
-  EXPECT_EQ(PruneCache(cache_, 70'000, LastArtifact::kStays, 20'000)->files, 1u)
-      << "the last one fits into what the folder may have, so it counts beside what is to come";
+  EXPECT_EQ(PruneCache(cache_, 70'000, LastArtifact::kStays, 20'000)->files, 0u)
+      << "without all else the last one and what is to come were still more than the folder may have";
+  EXPECT_EQ(PruneCache(cache_, 70'000, LastArtifact::kStays, 8'000)->files, 1u)
+      << "the last one fits beside what is to come, so it counts";
+  EXPECT_TRUE(exists(last));
+  const std::string left = leave('e', 5000, 2 * 86400);
+  EXPECT_EQ(PruneCache(cache_, 70'000, LastArtifact::kStays, 66'000)->files, 1u);
+  EXPECT_FALSE(exists(left)) << "it does not fit beside what is to come either";
   EXPECT_TRUE(exists(last));
   EXPECT_EQ(PruneCache(cache_, 10'000)->files, 1u);
   EXPECT_FALSE(exists(last)) << "where that is asked for";

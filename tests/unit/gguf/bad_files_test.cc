@@ -291,6 +291,20 @@ INSTANTIATE_TEST_SUITE_P(Metadata, BadFiles, ::testing::Values(&MetadataCases));
 INSTANTIATE_TEST_SUITE_P(Vocabulary, BadFiles, ::testing::Values(&VocabularyCases));
 INSTANTIATE_TEST_SUITE_P(Tensors, BadFiles, ::testing::Values(&TensorCases));
 
+TEST(BadFiles, WhatIsOnlyNewerIsNotCalledDamaged) {
+  const auto help = [](const Bytes& bytes) {
+    return PartsOf(File::Parse(bytes.get(), "test.gguf").status()).help;
+  };
+  const std::string version = help(Bytes().Header(0, 0, 4));
+  EXPECT_EQ(version, "use a release of qcc that reads it, or write the model as GGUF version 3");
+  EXPECT_EQ(help(Bytes().Header(0, 0, 1)), "convert the model again with a current converter");
+  const std::string nested = help(Bytes().Header(0, 1).KvArray("k", 9, 1).Zeros(64));
+  EXPECT_EQ(nested.find("damaged"), std::string::npos) << nested;
+  EXPECT_NE(nested.find("without this key"), std::string::npos) << nested;
+  const std::string type = help(Bytes().Header(0, 1).Key("k", 13).Zeros(8));
+  EXPECT_EQ(type.rfind("the file is newer than this qcc, or damaged", 0), 0u) << type;
+}
+
 // The reference page lists exactly the codes that can occur.
 TEST(Documentation, EveryCodeHasASection) {
   std::ifstream in(QCC_SOURCE_DIR "/docs/reference/errors.md");

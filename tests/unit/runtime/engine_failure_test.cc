@@ -1,5 +1,7 @@
 // Devices that run out of memory, fail or are lost: a status, and nothing else breaks.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/unit/runtime/engine_toy.h"
 
@@ -201,6 +203,17 @@ TEST(EngineSnapshot, OneCallCopiesAllOfASession) {
   EXPECT_EQ(toy.device->copies, 1) << "state and every KV plane go in one call";
   ASSERT_TRUE(s.session.Restore(bytes.data(), bytes.size()).ok());
   EXPECT_EQ(toy.device->copies, 2);
+}
+
+TEST(EngineFailure, AChildOfForkIsToldWhyItCannotTimeStages) {
+  Toy toy;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) _exit(toy.engine->TimeStages().number() == 5324 ? 0 : 1);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "it said something else than Q5324";
+  EXPECT_EQ(toy.engine->TimeStages().number(), 5337u);
 }
 
 }  // namespace

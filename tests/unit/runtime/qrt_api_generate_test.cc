@@ -278,6 +278,37 @@ TEST_F(QrtGenerate, PrefixesThatTheEngineKeepsAreNotFed) {
   EXPECT_EQ(Generate(Over(session.get()).get(), other, Options()).answer.reused_tokens, 64u);
 }
 
+// Who asked for prefixes is not told to ask for them.
+TEST_F(QrtGenerate, PrefixesThatCannotBeKeptAreToldFromThoseThatNobodyAskedFor) {
+  for (const uint32_t block : {0u, 16u, 64u}) {
+    qrt::testing::SampleParts parts = toy::ToyParts();
+    parts.manifest.state_block = block;
+    WriteParts(parts, File("blocks.qbin"));
+    const Artifact artifact = Open(File("blocks.qbin"));
+    for (const uint64_t bytes : {0, 1 << 20}) {
+      qrt_engine_options options = Sized<qrt_engine_options>();
+      options.prefix_bytes = bytes;
+      qrt_engine* made = nullptr;
+      qrt_error error = Sized<qrt_error>();
+      ASSERT_EQ(qrt_engine_create(artifact.get(), &options, &made, &error), QRT_OK) << Say(error);
+      const Engine engine(made);
+      uint64_t pinned = 0;
+      const std::vector<int32_t> tokens = Tokens(20);
+      const qrt_status status =
+          qrt_engine_pin_prefix(engine.get(), tokens.data(), tokens.size(), &pinned, &error);
+      if (block != 64 && bytes != 0) {
+        EXPECT_EQ(status, QRT_OK) << Say(error);
+        continue;
+      }
+      EXPECT_EQ(status, QRT_UNAVAILABLE);
+      EXPECT_EQ(error.code, 5353u);
+      const char* said = block == 64 ? "its state goes in blocks of 64 tokens, expected a divisor of 16"
+                                     : "the engine keeps no prefixes";
+      EXPECT_NE(std::string(error.message).find(said), std::string::npos) << Say(error);
+    }
+  }
+}
+
 TEST_F(QrtGenerate, ASessionThatSomethingElseMovedIsFedAnew) {
   const Session session = SteppingBack(16);
   const Generator generator = Over(session.get());

@@ -151,6 +151,15 @@ TEST_F(QrtApi, DevicesAreChosenByName) {
     EXPECT_EQ(qrt_engine_create(artifact.get(), &options, &engine, &error), QRT_INVALID_ARGUMENT) << bad;
     EXPECT_EQ(error.code, 5008u) << Say(error);
   }
+  for (const char* several : {"cpu,vulkan", "cpu,cpu", "gpu,"}) {
+    options.device = several;
+    EXPECT_EQ(qrt_engine_create(artifact.get(), &options, &engine, &error), QRT_INVALID_ARGUMENT) << several;
+    EXPECT_EQ(error.code, 5018u) << Say(error);
+    EXPECT_NE(
+        std::string(error.message).find("\"" + std::string(several) + "\", but the model is not in parts"),
+        std::string::npos)
+        << Say(error);
+  }
   // The toy artifact holds code for CPUs only, so no GPU serves it, whether there is one or not.
   for (const char* gpu : {"vulkan", "cuda", "vulkan:0", "cuda:0"}) {
     options.device = gpu;

@@ -223,6 +223,7 @@ TEST_F(QrunCli, DevicesAreListedAndChosen) {
     ExpectError(Run({model(), "-p", "x", "--device=" + kind}), 5, "Q");
   }
   ExpectError(Run({model(), "-p", "x", "--device=tpu"}), 2, "Q5008");
+  ExpectError(Run({model(), "-p", "x", "--device=cpu,vulkan"}), 2, "is not in parts [Q5018]");
   for (const std::string device : {"tpu", "cuda", "vulkan"}) {
     const Result run = Run({model(), "-p", "x", "--device=" + device});
     const Result check = Run({"check", model(), "--device=" + device});

@@ -1,4 +1,6 @@
 // How qrun's options may be written, and what is said of those that are mistyped.
+#include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/runtime/qrun_fixture.h"
@@ -50,6 +52,30 @@ TEST_F(QrunSpelling, AModelIsRunAsOneCodeVariant) {
   const std::string model = File("several.gguf");
   qrun_test::WriteFile(model, "GGUF");
   ExpectError(Run({model, "-p", "x", "--cpu=v3,base"}), 2, "--cpu is \"v3,base\", expected one code variant");
+}
+
+// And where there is no compiler, a device that is not here is told (test_cli.py).
+TEST_F(QrunSpelling, WhatIsMistypedIsToldBeforeADeviceThatIsNotHere) {
+  const std::string folder = File("compilers"), qcc = folder + "/qcc", model = File("small.gguf");
+  std::filesystem::create_directory(folder);
+  // For a qrun that has none beside it.
+  qrun_test::WriteFile(qcc, "#!/bin/sh\necho '  --kv TEXT'; echo '  --target TEXT'\n");
+  std::filesystem::permissions(qcc, std::filesystem::perms::owner_all);
+  qrun_test::WriteFile(model, "GGUF");
+  const std::string path = std::getenv("PATH") != nullptr ? std::getenv("PATH") : "";
+  setenv("PATH", (folder + ":" + path).c_str(), 1);
+  const std::vector<std::string> command = {model, "-p", "x", "--device=cuda:99",
+                                            "--cache-dir=" + File("cache")};
+  const auto with = [&](const std::string& option) {
+    std::vector<std::string> arguments = command;
+    arguments.push_back(option);
+    return Run(arguments);
+  };
+  const auto mistyped = with("--kvv=f32"), right = with("--kv=f32");
+  setenv("PATH", path.c_str(), 1);
+  ExpectError(mistyped, 2, "unknown option --kvv");
+  EXPECT_NE(right.err.find("[Q501"), std::string::npos) << right.err;
+  EXPECT_EQ(right.err.find("unknown option"), std::string::npos) << right.err;
 }
 
 // Which of both is wrong depends on what was asked for.
