@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "runtime/text/decimal.h"
 #include "runtime/text/template_filters.h"
 #include "runtime/text/unicode.h"
 
@@ -68,17 +69,14 @@ bool FormatNumber(Interpreter& in, const Field& field, const Value& value, std::
     if (value.is_undefined()) return in.Fail(value.undefined_reason());
     return in.Fail(std::string("'format': %") + field.type + " needs a number, found " + value.type_name());
   }
-  std::array<char, 2 * kMaxWidth> text;
   const double real = value.as_double();
   if (std::string_view("fFeEgG").find(field.type) != std::string_view::npos) {
-    const char kind = static_cast<char>(field.type | 0x20);
-    const auto style = kind == 'f'   ? std::chars_format::fixed
-                       : kind == 'e' ? std::chars_format::scientific
-                                     : std::chars_format::general;
+    const char style = static_cast<char>(field.type | 0x20);
     const int precision = field.precision < 0 ? 6 : field.precision;
-    const auto end =
-        std::to_chars(text.data(), text.data() + text.size(), std::fabs(real), style, precision).ptr;
-    *digits = Case(std::string(text.data(), end), field.type);
+    const std::string text = std::isnan(real)   ? "nan"
+                             : std::isinf(real) ? "inf"
+                                                : DecimalText(std::fabs(real), style, precision);
+    *digits = Case(text, field.type);
     if (std::signbit(real)) digits->insert(0, 1, '-');
     return true;
   }
@@ -89,6 +87,7 @@ bool FormatNumber(Interpreter& in, const Field& field, const Value& value, std::
   const int64_t integer = value.is_float() ? static_cast<int64_t>(real) : value.as_int();
   const int base = whole ? 10 : field.type == 'o' ? 8 : 16;
   const uint64_t size = integer < 0 ? 0 - static_cast<uint64_t>(integer) : static_cast<uint64_t>(integer);
+  std::array<char, 32> text;
   const auto end = std::to_chars(text.data(), text.data() + text.size(), size, base).ptr;
   *digits = std::string(text.data(), end);
   *digits = Case(std::move(*digits), field.type);

@@ -7,6 +7,7 @@
 #include <string>
 #include <system_error>
 
+#include "runtime/text/decimal.h"
 #include "runtime/text/template_filters.h"
 #include "runtime/text/template_interpreter.h"
 #include "runtime/text/unicode.h"
@@ -158,11 +159,11 @@ bool Round(Interpreter& in, std::string_view name, const Value& input, const Cal
     *out = Value(std::floor(x * scale) / scale);
   } else if (method == "common") {
     // To the nearest, as decimals, ties to even: what printing does.
-    char text[400];
-    const auto end =
-        std::to_chars(text, text + sizeof text, x, std::chars_format::fixed, static_cast<int>(precision));
     double rounded = x;
-    std::from_chars(text, end.ptr, rounded);
+    if (std::isfinite(x)) {
+      const std::string text = DecimalText(x, 'f', static_cast<int>(precision));
+      std::from_chars(text.data(), text.data() + text.size(), rounded);
+    }
     *out = Value(rounded);
   } else {
     return in.Fail("'round' knows the methods common, ceil and floor");

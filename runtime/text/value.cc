@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "runtime/text/decimal.h"
+
 namespace qrt::text {
 namespace {
 
@@ -146,9 +148,8 @@ std::string Value::float_text() const {
 std::string FormatFloat(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  char buffer[64];
-  const auto end = std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::scientific).ptr;
-  std::string_view text(buffer, static_cast<size_t>(end - buffer));
+  const std::string shortest = ShortestText(value);
+  std::string_view text = shortest;
   std::string out;
   if (text.front() == '-') {
     out.push_back('-');
