@@ -263,5 +263,44 @@ TEST_P(AttentionConformance, Company) {
   }
 }
 
+// A key, a value or a gate that is no number is so for what sees it, and for nothing else.
+TEST_P(AttentionConformance, NoNumberHidesOrSpreads) {
+  QCC_OPEN_OR_SKIP(lab, AttentionSuite());
+  enum Bad { kKey, kValue, kGate };
+  constexpr int64_t kTokens = 40, kBad = 21, kElement = 3;
+  for (const Shape& s : kShapes) {
+    const int64_t group = s.q_heads / s.kv_heads, head = s.kv_heads - 1, dim = s.head_dim;
+    Sequence good(lab, s, kTokens, 5);
+    Feed(lab, good, 0, kTokens, kPrefill);
+    for (const Bad what : {kKey, kValue, kGate}) {
+      if (what == kGate && !s.gated) continue;
+      for (const float bad : {NAN, what == kKey ? -NAN : INFINITY}) {
+        if (what == kGate && std::isinf(bad)) continue;
+        for (const int64_t length : {kPrefill, int64_t{4}}) {
+          SCOPED_TRACE(s.name +
+                       (what == kKey     ? ", key "
+                        : what == kValue ? ", value "
+                                         : ", gate ") +
+                       std::to_string(bad) + ", steps of " + std::to_string(length));
+          Sequence x(lab, s, kTokens, 5);
+          if (what == kKey) x.k[kBad * s.KvWidth() + head * dim + kElement] = bad;
+          if (what == kValue) x.v[kBad * s.KvWidth() + head * dim + kElement] = bad;
+          if (what == kGate) x.q[kBad * s.QWidth() + dim + kElement] = bad;
+          Feed(lab, x, 0, kTokens, length);
+          for (size_t i = 0; i < x.out.size(); ++i) {
+            const int64_t at = static_cast<int64_t>(i), t = at / s.OutWidth(), e = at % dim,
+                          q_head = at % s.OutWidth() / dim;
+            bool none = t >= kBad && q_head / group == head && (what == kKey || e == kElement);
+            if (what == kGate) none = t == kBad && q_head == 0 && e == kElement;
+            ASSERT_TRUE(none ? !std::isfinite(x.out[i]) : std::memcmp(&x.out[i], &good.out[i], 4) == 0)
+                << "token " << t << ", head " << q_head << ", element " << e << " is " << x.out[i] << ", was "
+                << good.out[i];
+          }
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace qcc::conformance

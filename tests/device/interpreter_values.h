@@ -88,7 +88,6 @@ template <typename U, typename S>
 uint64_t IntegerOp(Builder::Op op, U x, U y) {
   constexpr U kBits = sizeof(U) * 8;
   auto sx = static_cast<S>(x), sy = static_cast<S>(y);
-  bool wraps = sy == -1;  // the smallest number divided by -1
   switch (op) {
     case Builder::Op::kAdd:
       return static_cast<U>(x + y);
@@ -100,10 +99,6 @@ uint64_t IntegerOp(Builder::Op op, U x, U y) {
       return x / y;
     case Builder::Op::kRemU:
       return x % y;
-    case Builder::Op::kDivS:
-      return wraps ? static_cast<U>(0 - x) : static_cast<U>(sx / sy);
-    case Builder::Op::kRemS:
-      return wraps ? 0 : static_cast<U>(sx % sy);
     case Builder::Op::kAnd:
       return x & y;
     case Builder::Op::kOr:
@@ -134,16 +129,6 @@ inline float Function(Builder::Fn fn, float x) {
       return -x;
     case Builder::Fn::kSqrt:
       return std::sqrt(x);
-    case Builder::Fn::kInvSqrt:
-      return static_cast<float>(1.0 / std::sqrt(static_cast<double>(x)));
-    case Builder::Fn::kFloor:
-      return std::floor(x);
-    case Builder::Fn::kRoundEven:
-      return std::nearbyint(x);
-    case Builder::Fn::kExp2:
-      return static_cast<float>(std::exp2(static_cast<double>(x)));
-    case Builder::Fn::kLog2:
-      return static_cast<float>(std::log2(static_cast<double>(x)));
   }
   return x;
 }

@@ -263,6 +263,21 @@ TEST_P(RowConformance, SwigluAndAdd) {
   }
 }
 
+TEST_P(RowConformance, SwigluOfNoNumberIsNone) {
+  QCC_OPEN_OR_SKIP(lab, RowSuite());
+  const size_t n = static_cast<size_t>(kRows) * 16;
+  std::vector<float> gate = Random(3).normals(n);
+  const std::vector<float> up(n, 1.f);
+  for (size_t i = 0; i < n; i += 3) gate[i] = i % 2 == 0 ? NAN : -NAN;
+  gate[1] = INFINITY;
+  const std::vector<float> got = As<float>(
+      RunCase(lab, "swiglu_16", Plain(kRows), {{"gate", AsBytes(gate)}, {"up", AsBytes(up)}})["out"]);
+  for (size_t i = 0; i < n; ++i) {
+    ASSERT_EQ(std::isnan(got[i]), i % 3 == 0) << "gate " << gate[i] << " at " << i << " gives " << got[i];
+  }
+  EXPECT_EQ(got[1], INFINITY);
+}
+
 TEST_P(RowConformance, SelectRows) {
   QCC_OPEN_OR_SKIP(lab, RowSuite());
   for (int64_t cols : kCols) {

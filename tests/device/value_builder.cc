@@ -74,7 +74,7 @@ Val ValueBuilder::Binary(Op op, Val a, Val b) {
     Fail(std::string("an operator that ") + nameOf(a.type()) + " does not have");
     return a;
   }
-  bool divides = op == Op::kDivU || op == Op::kRemU || op == Op::kDivS || op == Op::kRemS;
+  bool divides = op == Op::kDivU || op == Op::kRemU;
   if (divides) b = NoZeros(b);
   Val r = New(a.type());
   const Cells out = C(r), x = C(a), y = C(b);

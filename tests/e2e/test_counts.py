@@ -24,6 +24,9 @@ GPU_STEPS_OF_EIGHT = {"0.8b": {"none": (68, 66), "sg32-dot": (62, 60), "sm80": (
 # Launches behind them that choose a token: the likeliest, one of top-k, any; and the most of 24 layers with the first two.
 GPU_CHOICES = {"greedy": 1, "draw_few": 2, "draw": 10}
 GPU_GUESS = {"guess": 1}  # of a draft
+# Launches that sort slots by expert, in programs of 1, 8 and 32 rows of 2 layers: few rows read no such lists, and the last
+# layer's experts run for the chosen rows alone.
+GPU_SORTS = 1
 MOST_OF_A_TOKEN = 160
 
 
@@ -99,11 +102,21 @@ def guesses(h):
         assert choices == GPU_CHOICES | GPU_GUESS, f"{target['isa']}: {choices}, expected {GPU_CHOICES | GPU_GUESS}"
 
 
+def experts(h):
+    gguf = synth(h, "experts", "--arch", "qwen3moe", "--preset", "30b-a3b", "--layers", "2", "--hidden", "256", "--heads", "4", "--kv-heads", "2", "--head-dim", "64", "--vocab", "1024",
+                 "--experts", "12", "--experts-used", "3", "--expert-ffn", "256", "--format", "q4_k_m")
+    options = ("--target=vulkan", "--gpu-profiles=sg32-dot", "--goldens=off", "--decode=1,8", "--prefill=32")
+    target, = h.inspect(h.compile(gguf, "experts.qbin", *options))["targets"]
+    found = sum(k["dispatches"] for k in target["gpu"]["kernels"] if k["name"].startswith("moe_group"))
+    assert found == GPU_SORTS, f"{found} launches sort slots by expert, expected {GPU_SORTS}"
+
+
 def main():
     h = Harness(__doc__)
     for preset, expected in GPU_STEPS.items():
         h.case(f"{preset}: launches and waits of a token on a GPU, bytes of its weights", lambda: gpu_steps(h, preset, expected))
     h.case("launches of a draft's guess", lambda: guesses(h))
+    h.case("slots are sorted by expert where that is read", lambda: experts(h))
     for preset, expected in STEPS.items():
         h.case(f"{preset}: dispatches and barriers of a step, bytes of a token", lambda: steps(h, preset, expected))
     needs, = re.findall(r"^cpu +v3 [* ] +(.*)", h.run("qcc", "targets").decode(), re.MULTILINE)

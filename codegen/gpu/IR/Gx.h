@@ -9,6 +9,7 @@
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "runtime/abi/gpu_limits.h"
 
 #include "codegen/gpu/IR/GxDialect.h.inc"
 
@@ -17,8 +18,8 @@
 
 namespace qcc::gx {
 
-// Most arguments of a launch: 128 bytes of push constants, which every Vulkan device has.
-inline constexpr int kMaxArgs = 16;
+// Most arguments of a launch, 8 bytes each of push constants.
+inline constexpr int kMaxArgs = QRT_VULKAN_PUSH_BYTES / 8;
 
 // How many arguments a kernel says it has, in its attribute gx.args (without it none). Errors, on the kernel
 // or the gx.arg: more than kMaxArgs, less than none, a gx.arg beyond them.

@@ -367,8 +367,8 @@ class MlirBuilder final : public CheckedBuilder {
 };
 
 Val MlirBuilder::Binary(Op op, Val a, Val b) {
-  static const char* const kNames[] = {"kAdd",  "kSub",  "kMul",  "kDivF", "kDivU", "kRemU", "kDivS",
-                                       "kRemS", "kAnd",  "kOr",   "kXor",  "kShl",  "kShrU", "kShrS",
+  static const char* const kNames[] = {"kAdd",  "kSub",  "kMul",  "kDivF", "kDivU", "kRemU",
+                                       "kAnd",  "kOr",   "kXor",  "kShl",  "kShrU", "kShrS",
                                        "kMinS", "kMaxS", "kMinU", "kMaxU", "kMinF", "kMaxF"};
   std::string name = std::string("Binary ") + kNames[static_cast<int>(op)];
   if (!usable(name.c_str(), a)) return zero(Type::kI32);
@@ -414,12 +414,6 @@ Val MlirBuilder::Binary(Op op, Val a, Val b) {
         break;
       case Op::kRemU:
         v = make<arith::RemUIOp>(a, b);
-        break;
-      case Op::kDivS:
-        v = make<arith::DivSIOp>(a, b);
-        break;
-      case Op::kRemS:
-        v = make<arith::RemSIOp>(a, b);
         break;
       case Op::kAnd:
         v = make<arith::AndIOp>(a, b);
@@ -517,21 +511,6 @@ Val MlirBuilder::Call(Fn fn, Val x) {
       break;
     case Fn::kSqrt:
       v = math::SqrtOp::create(b_, loc_, in);
-      break;
-    case Fn::kInvSqrt:
-      v = math::RsqrtOp::create(b_, loc_, in);
-      break;
-    case Fn::kFloor:
-      v = math::FloorOp::create(b_, loc_, in);
-      break;
-    case Fn::kRoundEven:
-      v = math::RoundEvenOp::create(b_, loc_, in);
-      break;
-    case Fn::kExp2:
-      v = math::Exp2Op::create(b_, loc_, in);
-      break;
-    case Fn::kLog2:
-      v = math::Log2Op::create(b_, loc_, in);
       break;
   }
   return wrap(v, x.type());

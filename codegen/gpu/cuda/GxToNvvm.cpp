@@ -230,11 +230,6 @@ struct GxToNvvmPass : PassWrapper<GxToNvvmPass, OperationPass<mlir::gpu::GPUModu
     patterns.add<IntrinsicPattern<arith::MaxNumFOp>>(context, "llvm.maxnum");
     patterns.add<IntrinsicPattern<math::SqrtOp>>(context, "llvm.sqrt");
     patterns.add<IntrinsicPattern<math::AbsFOp>>(context, "llvm.fabs");
-    patterns.add<IntrinsicPattern<math::FloorOp>>(context, "llvm.floor");
-    patterns.add<IntrinsicPattern<math::RoundEvenOp>>(context, "llvm.roundeven");
-    patterns.add<IntrinsicPattern<math::RsqrtOp>>(context, "llvm.nvvm.rsqrt.approx.f");
-    patterns.add<IntrinsicPattern<math::Exp2Op>>(context, "llvm.nvvm.ex2.approx");
-    patterns.add<IntrinsicPattern<math::Log2Op>>(context, "llvm.nvvm.lg2.approx.f");
     if (failed(applyPatternsGreedily(getOperation(), std::move(patterns)))) return signalPassFailure();
     getOperation().walk([&](Operation* op) {
       if (isa<gx::GxDialect>(op->getDialect())) {

@@ -7,7 +7,7 @@
 //   On matrix units both ways go over a tile in another order, the same for both (attention_matrix.h).
 // * Chunks are folded in their order, each scaled by its greatest score. Their length depends on the row's
 //   position only (ChunkPositions). At the end the places' sums of weights are added.
-// What a row may not see adds exactly nothing.
+// What a row may not see adds exactly nothing, whatever it is.
 #ifndef QCC_CODEGEN_GPU_KERNELS_ATTENTION_H_
 #define QCC_CODEGEN_GPU_KERNELS_ATTENTION_H_
 

@@ -21,6 +21,7 @@ constexpr int kKeySlice = 2 * kPiece;      // elements
 constexpr int kKeyStride = kKeySlice + 1;  // odd: threads of a team read different banks
 constexpr int kValueSlice = kTile;         // columns
 constexpr int kWeightStride = kTile + 1;
+constexpr int kTurnRows = kThreads / (kValueSlice / 4);  // positions whose values are laid out at a time
 constexpr int kUnroll = 2;  // of the inner loops: more is only size, drivers unroll by themselves
 
 RowBlock BlockOf(const AttentionSpec& s, const Profile& profile) {
@@ -51,9 +52,9 @@ class BlockKernel : public RowBlockKernel {
 
  private:
   // Where a thread reads and lays out values: four columns from `column` on of the positions that begin at
-  // elements `from`.
+  // elements `from`, of which the first is `position`.
   struct ValueStage {
-    Val column, to;
+    Val position, column, to;
     std::vector<Val> from;
   };
 
@@ -73,7 +74,8 @@ class BlockKernel : public RowBlockKernel {
   void Weigh(const OwnWalk& walk, Val t0, const std::vector<Val>& score, std::vector<Val>& state);
   std::vector<Val> ExpOfOwn(Val at, std::vector<Val> so_far);
   void AddValues(const OwnWalk& walk, Val t0, std::vector<Val>& state);
-  void StageValues(const OwnWalk& walk, const ValueStage& stage, int first, int width);
+  void StageValues(const OwnWalk& walk, Val t0, const ValueStage& stage, int first, int width);
+  void ZeroNoNumbers(const OwnWalk& walk, const ValueStage& stage, int count);
   std::vector<Val> WeightedSums(Val j0, int span, std::vector<Val> sum);
   void EndChunk(const OwnWalk& walk, Val t0, int query, Val* of_query);
   std::vector<Val> Fold(int query, const Val* of_query);
@@ -135,7 +137,7 @@ void BlockKernel::Pass(const Walk& of_seq) {
   totals.reserve(own_.size());
   for (int i = 0; i < each_; ++i) totals.push_back(state[i * carried_.each + carried_.kept_sum]);
   totals = over_share_(Reduction::kSum, totals);
-  for (int i = 0; i < each_; ++i) FinishQuery(walk.limit[i], own_[i].at, totals[i]);
+  for (int i = 0; i < each_; ++i) FinishQuery(walk, walk.limit[i], own_[i].at, totals[i]);
 }
 
 std::vector<Val> BlockKernel::Tile(const OwnWalk& walk, Val t0, std::vector<Val> state) {
@@ -267,13 +269,13 @@ std::vector<Val> BlockKernel::ExpOfOwn(Val at, std::vector<Val> so_far) {
 
 void BlockKernel::AddValues(const OwnWalk& walk, Val t0, std::vector<Val>& state) {
   const Val row = ShrU(thread_, 3), column = (thread_ & 7) << 2;
-  ValueStage stage{column, row * kValueSlice + column, {}};
-  for (int r = 0; r < kTile; r += kThreads / kShare) {
-    stage.from.push_back(MinS(t0 + row + r, walk.count - 1) * dim_);
+  ValueStage stage{t0 + row, column, row * kValueSlice + column, {}};
+  for (int r = 0; r < kTile; r += kTurnRows) {
+    stage.from.push_back(MinS(stage.position + r, walk.count - 1) * dim_);
   }
   for (int first = 0; first < dim_; first += kValueSlice) {
     const int width = std::min(kValueSlice, dim_ - first), span = width / kShare;
-    StageValues(walk, stage, first, width);
+    StageValues(walk, t0, stage, first, width);
     // The thread's sums of value column `c` of the slice.
     const auto sum_of = [&](int i, int c) -> Val& {
       return state[i * carried_.each + Carried::kValues + first / kShare + c];
@@ -292,17 +294,30 @@ void BlockKernel::AddValues(const OwnWalk& walk, Val t0, std::vector<Val>& state
 }
 
 // Columns [first, first + width) of the tile's values.
-void BlockKernel::StageValues(const OwnWalk& walk, const ValueStage& stage, int first, int width) {
+void BlockKernel::StageValues(const OwnWalk& walk, Val t0, const ValueStage& stage, int first, int width) {
   std::vector<std::vector<Val>> loaded;
   const Val column = (width == kValueSlice ? stage.column : MinS(stage.column, b_.I32(width - 4))) + first;
   loaded.reserve(stage.from.size());
   for (const Val& from : stage.from) loaded.push_back(LoadKv(s_.kv, walk.cache.values, from + column, 4));
   b_.Barrier();
   for (size_t turn = 0; turn < loaded.size(); ++turn) {
-    const int r = static_cast<int>(turn) * (kThreads / kShare);
+    const int r = static_cast<int>(turn) * kTurnRows;
     for (int c = 0; c < 4; ++c) b_.StoreShared(stage_, stage.to + (r * kValueSlice + c), loaded[turn][c]);
   }
+  b_.If(IsPartlySeen(walk, t0), [&] { ZeroNoNumbers(walk, stage, static_cast<int>(4 * loaded.size())); });
   b_.Barrier();
+}
+
+// Of `count` values that the thread has laid out. A loop, as it is hardly ever run.
+void BlockKernel::ZeroNoNumbers(const OwnWalk& walk, const ValueStage& stage, int count) {
+  b_.For(b_.I32(0), b_.I32(count), b_.I32(1), [&](Val i) {
+    const Val r = ShrU(i, 2) * kTurnRows, at = stage.to + r * kValueSlice + (i & 3);
+    const Val value = b_.LoadShared(stage_, at);
+    b_.If(And(LeS(LeastSeen(walk), stage.position + r), IsNoNumber(value)), [&] {
+      b_.StoreShared(stage_, at, zero_);
+      NoteZeroed();
+    });
+  });
 }
 
 std::vector<Val> BlockKernel::WeightedSums(Val j0, int span, std::vector<Val> sum) {

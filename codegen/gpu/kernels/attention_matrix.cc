@@ -172,6 +172,29 @@ MatrixTiles::Words MatrixTiles::LoadValues(const LaneCache& own, Val t0) const {
   return words;
 }
 
+std::pair<MatrixTiles::Words, Val> MatrixTiles::WithoutNoNumbers(const Words& values, Val t0,
+                                                                 Val from) const {
+  constexpr int kExponent = 0x7c00;
+  const Val first = t0 + lane_.quad * kLanePositions, zero = b_.I32(0);
+  Words kept;
+  Val found = zero;
+  for (int j = 0; j < kLanePositions; ++j) {
+    // What is found of a half that is none; of a position that all see, nothing.
+    const Val looked_at = Select(LeS(from, first + j), b_.I32(kExponent), zero);
+    std::vector<Val> words;
+    for (int w = 0; w < 2; ++w) {
+      const Val word = b_.Extract(values[j], w);
+      const auto none = [&](Val half) { return Select(Eq(half & kExponent, kExponent), looked_at, zero); };
+      const Val low = none(word), high = none(ShrU(word, 16));
+      found = found | low | high;
+      words.push_back(Select(Eq(low, 0), word, word & ~0xffff));
+      words.back() = Select(Eq(high, 0), words.back(), words.back() & 0xffff);
+    }
+    kept.push_back(b_.Vector(words));
+  }
+  return {kept, LtS(zero, found)};
+}
+
 void MatrixTiles::AddValues(const Words& values, std::vector<Val>& sums) {
   // Rows `group` and group + 8 of A are the even and the odd element of a word.
   std::vector<Val> a[kTileTiles][kSliceTiles];

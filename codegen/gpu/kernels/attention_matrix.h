@@ -20,6 +20,7 @@
 #define QCC_CODEGEN_GPU_KERNELS_ATTENTION_MATRIX_H_
 
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "codegen/gpu/kernels/attention.h"
@@ -76,6 +77,8 @@ class MatrixTiles {
   // Weights of query `number`, of which positions below `limit` are seen: by kAttentionPlaces threads that
   // lie side by side, of 4 positions each. Subgroups do it whole.
   Weighed Weigh(Val number, Val place, Val t0, Val limit, const Weighed& before);
+  // The tile's values with 0 for infinities and NaN from position `from` on; whether there are any.
+  std::pair<Words, Val> WithoutNoNumbers(const Words& values, Val t0, Val from) const;
   // Adds values to the thread's sums, by all threads.
   void AddValues(const Words& values, std::vector<Val>& sums);
 

@@ -1,8 +1,8 @@
 // Attention of many rows on matrix units: 32 queries a workgroup, kFragments of them in every subgroup.
 // Values of a tile and keys of the next are loaded while scores become weights.
 //
-// ptxas 13.0 for sm_80 and sm_90 gives a thread 168 registers, and spills none: a multiprocessor has room for
-// three workgroups for heads of 128, for one for heads of 256.
+// ptxas 13.0 for sm_80 and sm_90 gives a thread 168 registers, for heads of 256 up to 171, and spills none: a
+// multiprocessor has room for three workgroups for heads of 128, for one for heads of 256.
 #include <functional>
 #include <vector>
 
@@ -58,7 +58,8 @@ class MatrixBlockKernel : public RowBlockKernel {
   void Prepare() override;
   void Pass(const Walk& walk) override;
   void BeginQuery(const Walk& walk, Val number);
-  std::vector<Val> Tile(const MatrixTiles::LaneCache& cache, Val t0, const std::vector<Val>& state);
+  std::vector<Val> Tile(const Walk& walk, const MatrixTiles::LaneCache& cache, Val t0,
+                        const std::vector<Val>& state);
   void Weigh(Val t0, Val number);
   void EndChunk(Val t0, const Own& own, Val number, const MatrixTiles::Weighed& chunk);
   std::vector<Val> FoldEnded(const std::vector<Val>& sums);
@@ -85,13 +86,13 @@ void MatrixBlockKernel::Pass(const Walk& walk) {
   const MatrixTiles::Words keys = tiles_.LoadKeys(cache, b_.I32(0));
   state.insert(state.end(), keys.begin(), keys.end());
   b_.For(b_.I32(0), walk.count, b_.I32(kAttentionTile), state,
-         [&](Val t0, const std::vector<Val>& before) { return Tile(cache, t0, before); });
+         [&](Val t0, const std::vector<Val>& before) { return Tile(walk, cache, t0, before); });
   // Others have folded what this thread finishes.
   b_.Barrier();
   EachOwn([&](Val number) {
     const Own own(*this, number);
     const Val total = over_share_.Sum(own.Float(kKeptSum));
-    FinishQuery(own.Word(kLimit), tiles_.WordOf(kPlace, number), total);
+    FinishQuery(walk, own.Word(kLimit), tiles_.WordOf(kPlace, number), total);
   });
 }
 
@@ -105,7 +106,7 @@ void MatrixBlockKernel::BeginQuery(const Walk& walk, Val number) {
   own.Keep(kLimit, LimitOf(walk, query, RowSeq(args_.step, query.row), position));
 }
 
-std::vector<Val> MatrixBlockKernel::Tile(const MatrixTiles::LaneCache& cache, Val t0,
+std::vector<Val> MatrixBlockKernel::Tile(const Walk& walk, const MatrixTiles::LaneCache& cache, Val t0,
                                          const std::vector<Val>& state) {
   const auto keys_at = state.begin() + static_cast<std::ptrdiff_t>(tiles_.SumCount());
   // Under way while the steps of the tile run.
@@ -116,7 +117,15 @@ std::vector<Val> MatrixBlockKernel::Tile(const MatrixTiles::LaneCache& cache, Va
   EachOwn([&](Val number) { Weigh(t0, number); });
   b_.Barrier();
   std::vector<Val> sums(state.begin(), keys_at);
-  tiles_.AddValues(values, sums);
+  const MatrixTiles::Words numbers = b_.IfElse(
+      IsPartlySeen(walk, t0),
+      [&] {
+        const auto [words, any] = tiles_.WithoutNoNumbers(values, t0, LeastSeen(walk));
+        b_.If(any, [&] { NoteZeroed(); });
+        return words;
+      },
+      [&] { return values; });
+  tiles_.AddValues(numbers, sums);
   sums = FoldEnded(sums);
   sums.insert(sums.end(), next.begin(), next.end());
   return sums;

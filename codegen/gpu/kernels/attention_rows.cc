@@ -29,6 +29,7 @@ void RowBlockKernel::Emit() {
     const Val last_row = MinS(row0_ + w_.rows, n_rows_) - 1;
     const Val begin = RowSeq(args_.step, row0_) + b_.BlockZ(), end = RowSeq(args_.step, last_row) + 1;
     b_.If(LtS(begin, end), [&] {
+      b_.If(Eq(thread_, 0), [&] { b_.StoreShared(zeroed_, b_.I32(0), b_.I32(0)); });
       Prepare();
       b_.For(begin, end, b_.I32(w_.sharers), [&](Val seq) { Pass(WalkOf(seq)); });
     });
@@ -54,6 +55,17 @@ RowBlockKernel::Walk RowBlockKernel::WalkOf(Val seq) const {
                  SeqPast(args_.seqs, seq) + seq_end - row_begin, b_.I32(0))};
 }
 
+// Of a query that may see `limit` positions: whether a value for which 0 was taken is among them.
+Val RowBlockKernel::SeesNoNumber(const Walk& walk, Val limit, Val column) const {
+  return b_.For(MaxS(LeastSeen(walk), b_.I32(0)), limit, b_.I32(1), {b_.I32(0)},
+                [&](Val position, const std::vector<Val>& so_far) -> std::vector<Val> {
+                  const std::vector<Val> pair =
+                      LoadKv(s_.kv, walk.cache.values, position * dim_ + (column & -2), 2);
+                  const Val value = Select(Eq(column & 1, 0), pair[0], pair[1]);
+                  return {Select(IsNoNumber(value), b_.I32(1), so_far[0])};
+                })[0];
+}
+
 Val RowBlockKernel::EndsChunk(Val limit, Val t0, Val chunk_end) const {
   return And(LtS(t0, limit), LtS(MinS(chunk_end, limit), t0 + (kAttentionTile + 1)));
 }
@@ -63,13 +75,16 @@ RowBlockKernel::ChunkScales RowBlockKernel::ScalesOf(Val kept_top, Val chunk_top
   return {top, Exp(kept_top - top), Exp(chunk_top - top)};
 }
 
-void RowBlockKernel::FinishQuery(Val limit, Val at, Val total) const {
+void RowBlockKernel::FinishQuery(const Walk& walk, Val limit, Val at, Val total) const {
   b_.If(LtS(b_.I32(0), limit), [&] {
     const Val inverse = DivF(b_.F32(1.f), total);
+    const Val zeroed_end = Select(Eq(b_.LoadShared(zeroed_, b_.I32(0)), 0), b_.I32(0), limit);
     // A loop: a gate's exp for every column would be most of the kernel.
     b_.For(place_, b_.I32(dim_), b_.I32(kAttentionPlaces), [&](Val column) {
       const Val to = (at * dim_ + column) << 2;
-      const Val value = b_.Load(Type::kF32, args_.out, to) * inverse;
+      const Val none = SeesNoNumber(walk, zeroed_end, column);
+      const Val sum = b_.Load(Type::kF32, args_.out, to);
+      const Val value = Select(Eq(none, 0), sum, b_.AsF32(b_.I32(0x7fc00000))) * inverse;
       b_.Store(args_.out, to, ApplyGate(s_, args_.gate, at, column, value));
     });
   });

@@ -76,7 +76,16 @@ class RowBlockKernel {
   ChunkScales ScalesOf(Val kept_top, Val chunk_top) const;
   // The thread's part of query `at`, row * q_heads + head, whose sum of weights is `total`; none where limit
   // is 0.
-  void FinishQuery(Val limit, Val at, Val total) const;
+  void FinishQuery(const Walk& walk, Val limit, Val at, Val total) const;
+
+  // Weight 0 times no number is none: infinities and NaN among the values go into no product where a row of
+  // the walk may not see them, which are positions from LeastSeen on. There 0 is taken for them, and
+  // FinishQuery makes NaN of what sees one. No register along the walk for it: it follows from the count.
+  Val LeastSeen(const Walk& walk) const { return walk.count - (w_.rows - 1); }
+  // Whether the tile at t0 has such positions.
+  Val IsPartlySeen(const Walk& walk, Val t0) const { return LtS(LeastSeen(walk), t0 + kAttentionTile); }
+  // By a thread that took 0 for any.
+  void NoteZeroed() const { b_.AtomicMaxSharedU(zeroed_, b_.I32(0), b_.I32(1)); }
 
   Builder& b_;
   const AttentionSpec& s_;
@@ -97,6 +106,9 @@ class RowBlockKernel {
 
  private:
   Walk WalkOf(Val seq) const;
+  Val SeesNoNumber(const Walk& walk, Val limit, Val column) const;
+
+  const Shared zeroed_ = b_.AllocShared(Type::kI32, 1);  // whether any value was, in this walk or before
 };
 
 }  // namespace qcc::gpu

@@ -169,8 +169,6 @@ class Builder {
     kDivF,
     kDivU,
     kRemU,
-    kDivS,
-    kRemS,
     kAnd,
     kOr,
     kXor,
@@ -192,7 +190,7 @@ class Builder {
   virtual Val MulHighU(Val a, Val b) = 0;    // i32 or i64: upper half of the unsigned product
 
   // f32 functions of the target: a few ulp. Exact or careful versions: codegen/gpu/kernels/math.h.
-  enum class Fn : uint8_t { kAbs, kNeg, kSqrt, kInvSqrt, kFloor, kRoundEven, kExp2, kLog2 };
+  enum class Fn : uint8_t { kAbs, kNeg, kSqrt };
   virtual Val Call(Fn fn, Val x) = 0;
 
   // Conversions.

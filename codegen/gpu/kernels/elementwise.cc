@@ -11,7 +11,6 @@ namespace qcc::gpu {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int64_t kMaxGridX = 65535;  // what every Vulkan device has (maxComputeWorkGroupCount)
 
 // grid_x: workgroups side by side, of grid.y rows of them.
 template <typename T>
@@ -56,7 +55,7 @@ Launch Elementwise(const std::string& name, int64_t rows, int64_t cols, Expansio
   };
   const int64_t elements = rows * cols;
   const int64_t blocks = CeilDiv(elements, kThreads * width);
-  launch.grid[1] = static_cast<uint32_t>(CeilDiv(blocks, kMaxGridX));
+  launch.grid[1] = static_cast<uint32_t>(CeilDiv(blocks, kMostWorkgroups));
   launch.grid[0] = static_cast<uint32_t>(CeilDiv(blocks, launch.grid[1]));
   launch.args = ListArgs<ElementwiseArgs>({.a = a,
                                            .b = b,

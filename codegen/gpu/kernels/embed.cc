@@ -45,7 +45,8 @@ std::vector<Launch> Expand_embed(const Dispatch<plan::EmbedSpec>& dispatch, Expa
   const int64_t group_bytes = GroupBytes(format, cols),
                 groups = static_cast<int64_t>(table.bytes) / group_bytes;
   const int64_t most = static_cast<int64_t>(kMaxBindingBytes) / group_bytes;
-  if (most == 0) return {};  // not even one group is within reach of 32-bit offsets
+  // Not even one group is within reach of 32-bit offsets.
+  if (most == 0) return expansion.Refuse("bytes of 16 rows of the table", group_bytes, kUpToOneBinding);
   std::vector<Launch> launches;
   for (int64_t first = 0; first < groups; first += most) {
     const int64_t part = std::min(most, groups - first);

@@ -1,4 +1,4 @@
-// gated_delta in two to four launches: convolution with norms and gates of each row; the delta rule of each
+// gated_delta in one to four launches: convolution with norms and gates of each row; the delta rule of each
 // sequence, block by block of dialects/layouts/sequence_state.h; the gated norm of each row. What the
 // sequence keeps of the step's last rows is written beside the norms in programs of many rows, which also
 // have the products of their keys and queries made by a launch of its own ahead of the rule, for all blocks

@@ -62,7 +62,7 @@ Val DeltaMixer::Mixed(const Taps& taps) const {
 
 Val DeltaMixer::Factor(Val sum, Val numerator) const {
   const Val norm = b_.Call(Builder::Fn::kSqrt, s_.l2_max ? sum : sum + l2_eps_);
-  return DivF(numerator, s_.l2_max ? MaxF(norm, l2_eps_) : norm);
+  return DivF(numerator, s_.l2_max ? AtLeast(norm, l2_eps_) : norm);
 }
 
 DeltaMixer::HeadTaps DeltaMixer::LoadHead(Val key_head) const {

@@ -105,6 +105,10 @@ class Expansion {
     refusal_ = std::string(key) + " = " + std::to_string(value) + ": it takes " + std::string(takes);
     return {};
   }
+  std::vector<Launch> Refuse(std::string what) {
+    refusal_ = std::move(what);
+    return {};
+  }
   // What was refused last, once.
   std::string TakeRefusal() { return std::exchange(refusal_, {}); }
 
@@ -115,6 +119,13 @@ class Expansion {
 // Bytes that one binding may span unless it is wide: 2^31, so that 32-bit byte offsets reach everything with
 // room. Expansions cut larger weights into several launches at row groups.
 inline constexpr uint64_t kMaxBindingBytes = uint64_t{1} << 31;
+
+// For Expansion::Refuse.
+inline constexpr std::string_view kUpToOneBinding =
+    "up to 2147483648, in a format of fewer bits or with fewer columns";
+
+// Most workgroups side by side: the least that Vulkan promises in each dimension, and CUDA's in y and z.
+inline constexpr int64_t kMostWorkgroups = 65535;
 
 // Empty: no native kernel for this spec on this profile; the compile fails and names the op, with what
 // Expansion::Refuse was told.

@@ -30,7 +30,8 @@ constexpr int64_t kMostSplitRows = 8;
 // Up to so many rows, and workgroups that make them, do linears make their rows. More workgroups than a
 // device of today runs at a time would make them one after the other.
 constexpr int64_t kMostMakingRows = kMostSplitRows, kMostMakingWorkgroups = 1024;
-// The same for tiles of cooperative matrices, which are done faster: idle cores cost less there.
+// The least workgroups of tiles of cooperative matrices, less than kFewWorkgroups: they are done faster, so
+// that idle cores cost less.
 constexpr int64_t kFewCooperative = 32;
 
 // Whether matrix units of kind kMma make products. Of float weights they do for all rows or for none: their
@@ -212,8 +213,9 @@ std::vector<Launch> Launches(const Dispatch<plan::LinearSpec>& dispatch, const M
     more.choosable = keys->choosable;
   }
   std::vector<Launch> launches;
-  const int64_t most = static_cast<int64_t>(kMaxBindingBytes) / unit_bytes;
-  if (most == 0) return {};  // not even one unit is within reach of 32-bit offsets
+  // Within reach of 32-bit offsets; and a workgroup may have a single unit.
+  const int64_t most = std::min(static_cast<int64_t>(kMaxBindingBytes) / unit_bytes, kMostWorkgroups);
+  if (most == 0) return expansion.Refuse("bytes of 16 matrix rows", unit_bytes, kUpToOneBinding);
   for (int64_t first = 0; first < units; first += most) {
     const int64_t part = std::min(most, units - first);
     Launch launch = ChooseLinear(spec, expansion.profile(), part, rows);

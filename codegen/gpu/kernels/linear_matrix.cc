@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "codegen/gpu/kernels/linear_matrix_floats.h"
+#include "codegen/gpu/kernels/math.h"
 #include "dialects/layouts/int8_row.h"
 
 namespace qcc::gpu {
@@ -14,12 +15,6 @@ namespace {
 constexpr int kThreads = kLinearThreads;
 constexpr int kSubgroup = kMatrixSubgroup;
 constexpr int kSubgroups = kThreads / kSubgroup;
-
-// 1.5 * 2^23: an integer of less than 2^22 either way, added to these bits, is that much more as a float. So
-// sums that start here become floats by one exact subtraction, where a conversion takes several times as
-// long. 32 products of signed bytes stay below 2^19.
-constexpr int32_t kFloatBias = 0x4b400000;
-constexpr float kFloatBiasValue = 12582912.f;
 
 }  // namespace
 
@@ -58,14 +53,16 @@ NumberCounts CountNumbers(const LinearSpec& spec) {
 
 void AddProduct(Builder& b, bool two_scales, const GroupChunk& w, const std::vector<Val>& x,
                 const RowNumbers numbers[2], Val* acc) {
-  const Val none = b.I32(0), bias = b.I32(kFloatBias);
+  // Sums that start at the bias become floats by one exact subtraction, where a conversion takes several
+  // times as long. 32 products of signed bytes stay below 2^19.
+  const Val none = b.I32(0), bias = b.I32(kFloatBiasBits);
   for (int s = 0; s < (two_scales ? 2 : 1); ++s) {
     std::vector<Val> a = w.a;
     // Columns of the other scale count as zero.
     if (two_scales) a[2 - 2 * s] = a[3 - 2 * s] = none;
     const std::vector<Val> dots = b.MmaS8(a, x, {bias, bias, bias, bias});
     for (int i = 0; i < kLaneSums; ++i) {
-      Val dot = b.AsF32(dots[i]) - kFloatBiasValue;
+      Val dot = b.AsF32(dots[i]) - kFloatBias;
       if (w.scales[i >> 1].rest[s]) dot = dot * w.scales[i >> 1].rest[s];
       acc[i] = Fma(w.scales[i >> 1].scale[s] * numbers[i & 1].scale, dot, acc[i]);
     }

@@ -305,6 +305,8 @@ void SplitKernel::LeaveKeys() {
 Launch SplitLaunch(const LinearSpec& spec, const Profile& profile, Units of, int tile_rows, int registers,
                    int64_t units, int64_t rows) {
   const int threads = spec.split_threads(profile, tile_rows);
+  // Matrix units make no parts in turns: no launch, which nothing records.
+  if (of == Units::kMatrix && spec.split_rounds(profile, tile_rows) > 1) return {};
   Launch launch;
   launch.name = spec.name() + (of == Units::kMatrix ? ".mr" : ".r") + std::to_string(tile_rows);
   launch.emit = [spec, of, tile_rows](Builder& b) { SplitKernel(b, spec, of, tile_rows).Emit(); };

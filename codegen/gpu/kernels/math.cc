@@ -5,10 +5,6 @@
 namespace qcc::gpu {
 namespace {
 
-// 1.5 * 2^23: a sum with it has the unit 1, and the integer stands in its low bits.
-constexpr float kMagic = 12582912.f;
-constexpr int32_t kMagicBits = 0x4b400000;
-
 // c[0] x^n + c[1] x^(n-1) + ..., by Horner.
 Val Polynomial(Val x, std::initializer_list<double> coefficients) {
   Val p;
@@ -20,22 +16,27 @@ Val LtSigned(Val a, int32_t b) {
   return LtS(a, a.builder()->I32(b));
 }
 
-}  // namespace
-
-Val RoundEven(Val x) {
-  return (x + kMagic) - kMagic;
+// The lesser of 88 and x, and NaN of NaN. By bits: MinF may take the number of a number and a NaN, and
+// drivers make one of a comparison of floats that selects among its sides.
+Val AtMost88(Val x) {
+  Builder& b = *x.builder();
+  constexpr int32_t k88 = 0x42b00000, kInfinity = 0x7f800000;
+  // Of bits from 88's to infinity's, as unsigned numbers from 0 on.
+  return Select(LtU(b.AsI32(x) - k88, b.I32(kInfinity - k88 + 1)), b.F32(88.f), x);
 }
 
+}  // namespace
+
 Val RoundEvenToI32(Val x) {
-  return x.builder()->AsI32(x + kMagic) - kMagicBits;
+  return x.builder()->AsI32(x + kFloatBias) - kFloatBiasBits;
 }
 
 Val Exp(Val x) {
   Builder& b = *x.builder();
-  // No MinF: it may take NaN for the number beside it. What lies below the range is not looked at in the end.
-  const Val c = Select(LtF(b.F32(88.f), x), b.F32(88.f), x);
-  const Val shifted = c * 1.44269504089 + kMagic;
-  const Val n = shifted - kMagic;
+  // What lies below the range is not looked at in the end.
+  const Val c = AtMost88(x);
+  const Val shifted = c * 1.44269504089 + kFloatBias;
+  const Val n = shifted - kFloatBias;
   // ln 2 in two parts; n * hi is exact (|n| < 128, hi has 9 bits).
   Val r = Fma(n, b.F32(-0.693359375f), c);
   r = Fma(n, b.F32(2.12194440054690583e-4f), r);
@@ -43,7 +44,7 @@ Val Exp(Val x) {
   const Val p = Polynomial(r, {1. / 5040., 1. / 720., 1. / 120., 1. / 24., 1. / 6., 0.5});
   const Val y = Fma(p * r, r, r) + 1.0;
   // 2^n as a number, and a product with it, exact: a sum of bits could make one of a NaN.
-  const Val power = b.AsF32((b.AsI32(shifted) - (kMagicBits - 127)) << 23);
+  const Val power = b.AsF32((b.AsI32(shifted) - (kFloatBiasBits - 127)) << 23);
   return Select(LtF(x, b.F32(-87.f)), b.F32(0.f), y * power);
 }
 
@@ -110,6 +111,16 @@ Val F32ToHalf(Val x) {
 
 Val Bf16ToF32(Val bits) {
   return bits.builder()->AsF32(bits << 16);
+}
+
+Val AtLeast(Val x, Val floor) {
+  Builder& b = *x.builder();
+  return b.AsF32(MaxS(b.AsI32(x) & 0x7fffffff, b.AsI32(floor)));
+}
+
+Val IsNoNumber(Val x) {
+  Builder& b = *x.builder();
+  return LeS(b.I32(0x7f800000), b.AsI32(x) & 0x7fffffff);
 }
 
 Val ByteU(Val word, int index) {

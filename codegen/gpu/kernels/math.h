@@ -8,8 +8,12 @@
 
 namespace qcc::gpu {
 
-// Nearest integer, ties to even, for |x| < 2^22: as f32 and as i32.
-Val RoundEven(Val x);
+// 1.5 * 2^23: sums of it with what is less than 2^22 either way have the unit 1, and the integer stands in
+// their low bits.
+inline constexpr float kFloatBias = 12582912.f;
+inline constexpr int32_t kFloatBiasBits = 0x4b400000;
+
+// Nearest integer, ties to even, for |x| < 2^22.
 Val RoundEvenToI32(Val x);
 
 // exp(x), relative error below 2e-7; 0 below -87, exp(88) above 88.
@@ -32,6 +36,11 @@ CosSin CosSinOfTurn(Val turn);
 // subnormals, infinities and NaN included; to half: nearest even. The way back: Builder::HalfToF32.
 Val F32ToHalf(Val x);
 Val Bf16ToF32(Val bits);
+
+// The greater of two numbers without a sign, or NaN where x is one (MaxF may take the number).
+Val AtLeast(Val x, Val floor);
+// Whether x is an infinity or NaN.
+Val IsNoNumber(Val x);
 
 // Byte `index` (0..3) of an i32 as a number.
 Val ByteU(Val word, int index);

@@ -8,6 +8,9 @@
 
 namespace qcc::gpu {
 
+// Rows of which slots hardly share experts: up to so many, moe_linear reads no lists of moe_group.
+inline constexpr int64_t kFewMoeRows = 8;
+
 // The lists of moe_group (kernel_families.md) in bytes of `groups`; `i` is i32.
 inline Val GroupIdAt(Val i) {
   return (i << 2) + 4;

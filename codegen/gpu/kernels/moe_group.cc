@@ -148,7 +148,8 @@ Val GroupKernel::OnesBefore(Val expert, Val row) const {
 std::vector<Launch> Expand_moe_group(const Dispatch<plan::MoeGroupSpec>& d, Expansion& expansion) {
   if (d.spec.experts > kMostExperts)
     return expansion.Refuse("experts", d.spec.experts, "up to " + std::to_string(kMostExperts));
-  if (d.spec.top_k > d.spec.experts) return {};
+  if (d.spec.top_k > d.spec.experts)
+    return expansion.Refuse("top_k", d.spec.top_k, "up to the experts, " + std::to_string(d.spec.experts));
   GroupSpec spec;
   spec.experts = static_cast<int>(d.spec.experts);
   spec.top_k = static_cast<int>(d.spec.top_k);

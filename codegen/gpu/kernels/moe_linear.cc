@@ -13,9 +13,6 @@
 namespace qcc::gpu {
 namespace {
 
-// Rows of which slots hardly share experts.
-constexpr int64_t kFewRows = 8;
-
 class MoeLinearLaunches {
  public:
   MoeLinearLaunches(const Dispatch<plan::MoeLinearSpec>& d, Expansion& expansion);
@@ -23,8 +20,8 @@ class MoeLinearLaunches {
 
  private:
   bool Adds() const { return spec_.epilogue == Epilogue::Add; }
-  bool Few() const { return d_.rows <= kFewRows; }
-  bool IsServed() const;
+  bool Few() const { return d_.rows <= kFewMoeRows; }
+  bool IsServed() const;  // else Expansion::Refuse is told why
   Launch Products(const LinearSpec& spec, const Arg& y) const;
   Launch RowSlots() const;
   std::vector<Launch> ProductsThenSum();
@@ -60,9 +57,22 @@ MoeLinearLaunches::MoeLinearLaunches(const Dispatch<plan::MoeLinearSpec>& d, Exp
 
 bool MoeLinearLaunches::IsServed() const {
   const plan::MoeLinearSpec& s = d_.spec;
+  const std::string experts = std::to_string(s.experts);
   const auto counts = [&](int64_t n) { return n == 1 || n == s.experts; };
-  return s.numerics != plan::Numerics::Int8x2 && s.top_k <= s.experts && counts(s.scale_count) &&
-         counts(s.up_scale_count) && expert_bytes_ <= kMaxBindingBytes;
+  if (s.numerics == plan::Numerics::Int8x2) {
+    expansion_.Refuse("int8 rows of two terms: it takes such of one term, or f32");
+  } else if (s.top_k > s.experts) {
+    expansion_.Refuse("top_k", s.top_k, "up to the experts, " + experts);
+  } else if (!counts(s.scale_count)) {
+    expansion_.Refuse("scale_count", s.scale_count, "1 or the experts, " + experts);
+  } else if (!counts(s.up_scale_count)) {
+    expansion_.Refuse("up_scale_count", s.up_scale_count, "1 or the experts, " + experts);
+  } else if (expert_bytes_ > kMaxBindingBytes) {
+    expansion_.Refuse("bytes of an expert's matrix", static_cast<int64_t>(expert_bytes_), kUpToOneBinding);
+  } else {
+    return true;
+  }
+  return false;
 }
 
 std::vector<Launch> MoeLinearLaunches::All() {
@@ -99,7 +109,10 @@ std::vector<Launch> MoeLinearLaunches::ProductsThenSum() {
   spec.epilogue = Epilogue::Store;
   spec.weighted = false;
   const uint64_t bytes = static_cast<uint64_t>(4 * slots_ * d_.spec.n);
-  if (bytes > kMaxBindingBytes) return {};
+  if (bytes > kMaxBindingBytes) {
+    return expansion_.Refuse("bytes of the products of a step's rows", static_cast<int64_t>(bytes),
+                             "up to 2147483648, in programs of fewer rows (--prefill)");
+  }
   const Arg products = expansion_.Scratch(bytes);
   Launch sum = MoeSum(d_.spec.n, d_.spec.top_k, d_.rows);
   sum.args = ListArgs<MoeSumArgs>(

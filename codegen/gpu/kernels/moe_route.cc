@@ -198,8 +198,7 @@ void RouteKernel::Weigh() {
                              [&](Val i, const std::vector<Val>& now) -> std::vector<Val> {
                                return {now[0] + b_.LoadShared(gates_, i)};
                              })[0];
-      const Val floor = FloatOf(args_.norm_floor);
-      weight = DivF(weight, Select(LtF(sum, floor), floor, sum));
+      weight = DivF(weight, AtLeast(sum, FloatOf(args_.norm_floor)));
     }
     b_.Store(args_.weights, Place(thread_), weight * FloatOf(args_.scale));
   });
@@ -243,7 +242,9 @@ std::vector<Launch> Expand_moe_route(const Dispatch<plan::MoeRouteSpec>& d, Expa
     return expansion.Refuse("experts", d.spec.experts, "up to " + std::to_string(kMaxExperts));
   if (d.spec.top_k > kThreads)
     return expansion.Refuse("top_k", d.spec.top_k, "up to " + std::to_string(kThreads));
-  if (d.spec.top_k > d.spec.experts || (d.spec.shared && d.spec.cols % 4)) return {};
+  if (d.spec.top_k > d.spec.experts)
+    return expansion.Refuse("top_k", d.spec.top_k, "up to the experts, " + std::to_string(d.spec.experts));
+  if (d.spec.shared && d.spec.cols % 4) return expansion.Refuse("cols", d.spec.cols, MultiplesOf(4));
   const bool lists = d.bindings.groups.has_value();
   if (lists != d.bindings.order.has_value() || (lists && d.rows != 1)) return {};
   RouteSpec spec;

@@ -119,12 +119,4 @@ Val SumScattered(Builder& b, int workgroup_size, std::vector<Val> values, const 
   return sum;
 }
 
-Val WorkgroupSum(Builder& builder, int workgroup_size, Val value) {
-  return Reducer(builder, workgroup_size, workgroup_size).Sum(value);
-}
-
-Val WorkgroupMax(Builder& builder, int workgroup_size, Val value) {
-  return Reducer(builder, workgroup_size, workgroup_size).Max(value);
-}
-
 }  // namespace qcc::gpu

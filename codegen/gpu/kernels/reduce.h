@@ -19,12 +19,11 @@ class Reducer {
  public:
   // `width` is a power of two that divides workgroup_size; `values`: most values in one call.
   Reducer(Builder& builder, int workgroup_size, int width, int values = 1);
-  // All threads of the workgroup must call (barriers), unless NeedsBarrier() is false.
+  // All threads of the workgroup must call (barriers).
   std::vector<Val> operator()(Reduction reduction, std::vector<Val> values);
   Val Sum(Val value) { return (*this)(Reduction::kSum, {value})[0]; }
   Val Max(Val value) { return (*this)(Reduction::kMax, {value})[0]; }
   Val MaxMagnitude(Val value) { return (*this)(Reduction::kMaxMagnitude, {value})[0]; }
-  bool NeedsBarrier() const { return leaders_ > 1; }
   // Of workgroup memory, that a Reducer made so takes.
   static int SharedWords(const Profile& profile, int workgroup_size, int width, int values = 1);
 
@@ -43,10 +42,6 @@ Val SumScattered(Builder& builder, int workgroup_size, std::vector<Val> values, 
                  int at);
 // Words of `scratch`, from `at` on, that this uses.
 int SumScatteredWords(const Profile& profile, int workgroup_size, int values);
-
-// Over the whole workgroup, once.
-Val WorkgroupSum(Builder& builder, int workgroup_size, Val value);
-Val WorkgroupMax(Builder& builder, int workgroup_size, Val value);
 
 }  // namespace qcc::gpu
 

@@ -195,11 +195,8 @@ Shape ShapeOf(int64_t columns, int64_t stride) {
   shape.several = true;
   shape.vocab = static_cast<int32_t>(columns);
   shape.stride = static_cast<int32_t>(stride);
-  // At most kThreads chunks, of at least 8 tokens per thread.
-  const int64_t per_thread =
-      std::max<int64_t>(8, (columns + kThreads * kThreads - 1) / (kThreads * kThreads));
-  shape.chunk = static_cast<int32_t>(per_thread * kThreads);
-  shape.chunks = static_cast<int32_t>((columns + shape.chunk - 1) / shape.chunk);
+  shape.chunk = SampleChunk(columns);
+  shape.chunks = static_cast<int32_t>(CeilDiv(columns, shape.chunk));
   return shape;
 }
 

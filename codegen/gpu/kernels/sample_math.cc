@@ -1,5 +1,6 @@
 #include "codegen/gpu/kernels/sample_math.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -59,6 +60,12 @@ Val BitsOfFixed(Val fixed) {
 }
 
 }  // namespace
+
+int32_t SampleChunk(int64_t columns) {
+  constexpr int64_t kLeastOfThread = 8, kMostChunks = kSampleWorkgroup;
+  return static_cast<int32_t>(std::max(kLeastOfThread, CeilDiv(columns, kMostChunks * kSampleWorkgroup)) *
+                              kSampleWorkgroup);
+}
 
 Val MinU(Val a, Val b) {
   return a.builder()->Binary(Builder::Op::kMinU, a, b);

@@ -12,6 +12,10 @@ namespace qcc::gpu {
 
 inline constexpr int kSampleWorkgroup = 128;
 
+// Columns of logits that a workgroup has: so many that there are at most kSampleWorkgroup chunks of them, and
+// at least 8 of a thread.
+int32_t SampleChunk(int64_t columns);
+
 // Keys of logits: higher means more. Of finite logits they are neither of these.
 inline constexpr int32_t kExcludedKey = 0;  // -infinity
 inline constexpr int32_t kBadKey = -1;      // NaN, +infinity

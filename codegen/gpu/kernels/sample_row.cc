@@ -12,10 +12,8 @@ Layout LayoutOf(const Vocabulary& vocabulary, int64_t stride) {
   l.several = vocabulary.choices() > 1;
   l.vocab = static_cast<int32_t>(vocab);
   l.stride = static_cast<int32_t>(stride);
-  // At most kThreads chunks, of at least 8 tokens per thread.
-  const int64_t per_thread = std::max<int64_t>(8, (vocab + kThreads * kThreads - 1) / (kThreads * kThreads));
-  l.chunk = static_cast<int32_t>(per_thread * kThreads);
-  l.chunks = static_cast<int32_t>((vocab + l.chunk - 1) / l.chunk);
+  l.chunk = SampleChunk(vocab);
+  l.chunks = static_cast<int32_t>(CeilDiv(vocab, l.chunk));
   int64_t end = 0;
   const auto place = [&](int64_t bytes) {
     const int64_t begin = end;

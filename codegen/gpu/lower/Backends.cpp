@@ -37,7 +37,7 @@ Expected<std::string> joinPtx(ArrayRef<std::string> texts, ArrayRef<std::string>
 
 const Backend kBackends[] = {
     {.target = "vulkan",
-     .gridLimits = {65535, 65535, 65535},  // the least that Vulkan promises
+     .gridLimits = {kMostWorkgroups, kMostWorkgroups, kMostWorkgroups},
      .layouts = layouts::X16Everywhere,
      .registerDialects = registerSpirvDialects,
      .emit = emitSpirvKernel,
@@ -47,7 +47,7 @@ const Backend kBackends[] = {
      .extension = ".spvasm",
      .userKernels = true},
     {.target = "cuda",
-     .gridLimits = {0x7fffffff, 65535, 65535},
+     .gridLimits = {0x7fffffff, kMostWorkgroups, kMostWorkgroups},
      .layouts = layouts::X16Everywhere,
      .registerDialects = registerPtxDialects,
      .emit = emitPtxKernel,

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "codegen/gpu/IR/Gx.h"
 #include "codegen/gpu/kernels/families.h"
 #include "codegen/gpu/kernels/gated_delta.h"
 #include "codegen/gpu/kernels/together.h"
@@ -25,7 +26,7 @@ namespace {
 using namespace mlir;
 
 constexpr uint64_t kScratchAlignment = 256, kConstantAlignment = 16;
-constexpr size_t kMaxArgs = 16;  // 128 bytes of push constants, which every Vulkan device has
+using gx::kMaxArgs;
 
 uint64_t alignUp(uint64_t n, uint64_t a) {
   return (n + a - 1) / a * a;

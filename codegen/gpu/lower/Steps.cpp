@@ -1,5 +1,8 @@
 #include "codegen/gpu/lower/Steps.h"
 
+#include "codegen/gpu/kernels/moe.h"
+#include "llvm/ADT/STLExtras.h"
+
 namespace qcc::gpu {
 namespace {
 using namespace mlir;
@@ -29,11 +32,36 @@ struct Walk {
   bool barrier = false;
 };
 
+bool isOf(const Step& step, StringRef family) {
+  plan::DispatchOp op = step.op;
+  return op.getFamily() == family;
+}
+
+// Of few rows, kernels of experts read which experts a row has, and no lists by expert: what makes these
+// goes.
+void dropUnreadLists(std::vector<Step>& steps) {
+  std::vector<Step> kept;
+  bool waits = false;  // for what comes before a step that went
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const auto isReader = [](const Step& step) { return isOf(step, plan::MoeLinearSpec::kFamily); };
+    const bool unread = isOf(steps[i], plan::MoeGroupSpec::kFamily) &&
+                        plan::dispatchRows(steps[i].op) <= kFewMoeRows &&
+                        std::any_of(steps.begin() + static_cast<std::ptrdiff_t>(i), steps.end(), isReader);
+    const bool barrier = steps[i].barrier || waits;
+    waits = unread && barrier;
+    if (unread) continue;
+    kept.push_back(std::move(steps[i]));
+    kept.back().barrier = barrier;
+  }
+  steps = std::move(kept);
+}
+
 }  // namespace
 
 FailureOr<std::vector<Step>> stepsOf(plan::ProgramOp program, ModuleOp plan) {
   Walk walk{plan, {}};
   if (failed(walk.body(program.getBody().front(), {}))) return failure();
+  dropUnreadLists(walk.steps);
   return std::move(walk.steps);
 }
 

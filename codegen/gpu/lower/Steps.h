@@ -29,6 +29,7 @@ struct Step {
   std::optional<MadeHeads> heads = {};  // of an attention: what it makes its heads of
 };
 
+// Without the moe_groups whose lists no kernel reads.
 mlir::FailureOr<std::vector<Step>> stepsOf(plan::ProgramOp program, mlir::ModuleOp plan);
 
 Arg bind(const plan::Ref& ref, const Bases& bases);

@@ -1,6 +1,7 @@
 #include "codegen/gpu/spirv/KernelToSpirv.h"
 
 #include "codegen/gpu/IR/Gx.h"
+#include "codegen/gpu/spirv/BarrierCrossing.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -21,38 +22,6 @@ using namespace mlir;
 
 namespace qcc::gpu {
 namespace {
-
-// Device memory that one thread writes before a barrier and another reads after it must be accessed as
-// non-private, which may keep a device from its read-only caches. Most kernels write device memory last: they
-// need not. Atomics are non-private by themselves, but what they meet on the other side of a barrier is not.
-bool deviceMemoryCrossesBarrier(mlir::gpu::GPUFuncOp kernel) {
-  bool stored = false, added = false, storesOrdered = false, addsOrdered = false, crosses = false;
-  kernel.walk<WalkOrder::PreOrder>([&](Operation* op) {
-    if (isa<gx::StoreOp>(op)) stored = true;
-    if (isa<gx::AtomicAddOp>(op)) added = true;
-    if (isa<mlir::gpu::BarrierOp>(op)) {
-      storesOrdered |= stored;
-      addsOrdered |= added;
-    }
-    if (isa<gx::LoadOp>(op)) crosses |= storesOrdered || addsOrdered;
-    if (isa<gx::AtomicAddOp>(op)) crosses |= storesOrdered;
-    if (isa<scf::ForOp>(op)) {
-      // Any order of these comes up when they go round together.
-      bool store = false, add = false, barrier = false, load = false;
-      op->walk([&](Operation* inner) {
-        store |= isa<gx::StoreOp>(inner);
-        add |= isa<gx::AtomicAddOp>(inner);
-        barrier |= isa<mlir::gpu::BarrierOp>(inner);
-        load |= isa<gx::LoadOp>(inner);
-      });
-      const bool stores = store || stored;
-      crosses |= barrier && ((stores && (load || add)) || ((add || added) && load));
-      storesOrdered |= barrier && store;
-      addsOrdered |= barrier && add;
-    }
-  });
-  return crosses;
-}
 
 // What only threads of a subgroup do together.
 bool usesSubgroups(mlir::gpu::GPUFuncOp kernel) {
@@ -175,12 +144,6 @@ class KernelOps {
           return success();
         })
         .Case<scf::ForOp>([&](auto loop) { return lowerFor(loop); })
-        // SRem is not defined for negative numbers.
-        .Case<arith::RemSIOp>([&](auto rem) {
-          Value quotient = spirv::SDivOp::create(b_, loc_, rem.getLhs(), rem.getRhs());
-          Value product = spirv::IMulOp::create(b_, loc_, quotient, rem.getRhs());
-          return replace(op, spirv::ISubOp::create(b_, loc_, rem.getLhs(), product));
-        })
         // Of two numbers, so without what the stock patterns add for NaN.
         .Case<arith::MinNumFOp>([&](auto min) {
           return replace(op, spirv::GLFMinOp::create(b_, loc_, min.getLhs(), min.getRhs()));
@@ -188,10 +151,6 @@ class KernelOps {
         .Case<arith::MaxNumFOp>([&](auto max) {
           return replace(op, spirv::GLFMaxOp::create(b_, loc_, max.getLhs(), max.getRhs()));
         })
-        .Case<math::Exp2Op>(
-            [&](auto exp) { return replace(op, spirv::GLExp2Op::create(b_, loc_, exp.getOperand())); })
-        .Case<math::Log2Op>(
-            [&](auto log) { return replace(op, spirv::GLLog2Op::create(b_, loc_, log.getOperand())); })
         .Default([&](Operation*) { return success(); });
   }
 

@@ -11,8 +11,8 @@ namespace qcc::gpu {
 
 // Consumes the body of `kernel`, which buildKernel made and the canonicalizer may have simplified. The module
 // has one compute entry point of the kernel's name, physical storage buffer addresses, the Vulkan memory
-// model, the arguments as a push constant block of i64 and the capabilities that its ops need, SPIR-V 1.5.
-// Fails with a diagnostic.
+// model, the arguments as a push constant block of i64 and the capabilities that its ops need, SPIR-V 1.5,
+// with cooperative matrices 1.6. Fails with a diagnostic.
 mlir::FailureOr<mlir::OwningOpRef<mlir::spirv::ModuleOp>> convertKernelToSpirv(mlir::gpu::GPUFuncOp kernel,
                                                                                const Profile& profile);
 

@@ -99,7 +99,8 @@ TEST_F(Ptx, FloatsOnMatrixUnits) {
 // Heads as models have them, a block that is not full, and more heads than a block has queries. Workgroups of
 // 2, 4 and 8 subgroups.
 TEST_F(Ptx, AttentionOnMatrixUnits) {
-  constexpr int kMostOfFewRows = 100, kMostOfManyRows = 168;
+  // Three workgroups of heads of 128 have 168; of heads of 256 there is one whatever it takes above 128.
+  constexpr int kMostOfFewRows = 100, kMostOfManyRows = 168, kMostOfWideHeads = 172;
   const Arg somewhere = {Space::kArena, 0, 1 << 20};
   struct {
     int64_t q_heads, kv_heads, head_dim;
@@ -139,7 +140,8 @@ TEST_F(Ptx, AttentionOnMatrixUnits) {
         const std::optional<Assembled> assembled = WithoutSpills(ptx, profile.chip);
         if (!assembled) continue;
         const bool few = launch.name.find("split") != std::string::npos;
-        EXPECT_LE(Registers(*assembled), few ? kMostOfFewRows : kMostOfManyRows) << assembled->said;
+        const int many = shape.head_dim == 256 ? kMostOfWideHeads : kMostOfManyRows;
+        EXPECT_LE(Registers(*assembled), few ? kMostOfFewRows : many) << assembled->said;
       }
     }
   }

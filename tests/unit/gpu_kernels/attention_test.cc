@@ -210,8 +210,6 @@ TEST_P(Attention, NoNumberHides) {
       const std::vector<int64_t> tokens = {20, 34, 36, 39};
       const std::vector<float> all = together ? Attend(GetParam(), {{&x, 0, 40}}, 40) : std::vector<float>();
       for (const int64_t t : tokens) {
-        // Rows that do not see the key may be none, too, in a step that has it.
-        if (together && t < 35) continue;
         const std::vector<float> one = together ? std::vector<float>() : Attend(GetParam(), {{&x, t, 1}}, 1);
         const float* row = together ? all.data() + t * width : one.data();
         for (int64_t i = 0; i < width; ++i) {
@@ -220,6 +218,34 @@ TEST_P(Attention, NoNumberHides) {
           ASSERT_EQ(std::isnan(row[i]), key || gate)
               << (together ? "prefill" : "decode") << ", token " << t << ", output " << i << " is " << row[i];
         }
+      }
+    }
+  }
+}
+
+// A value that is no number is so for the rows that see it, in its own element; the others have their bits,
+// though they are of the same step, block and tile.
+TEST_P(Attention, ALaterValueThatIsNoneHidesNothing) {
+  for (const Shape& s : Shapes()) {
+    SCOPED_TRACE(s.name());
+    const int64_t width = s.q_heads * s.head_dim, group = s.q_heads / s.kv_heads, element = s.f16 ? 2 : 4;
+    const Sequence good = MakeSequence(s, 70, 1), mate = MakeSequence(s, 70, 2);
+    for (const bool infinite : {true, false}) {
+      const int64_t place = infinite ? 35 : 9, from = infinite ? 30 : 0, rows = 39, head = s.kv_heads - 1;
+      const uint32_t bits = infinite ? (s.f16 ? 0x7c00u : 0xff800000u) : (s.f16 ? 0xfe01u : 0x7fc00000u);
+      SCOPED_TRACE("place " + std::to_string(place));
+      Sequence spoilt = good;
+      std::memcpy(spoilt.cache.data() + kOffset * spoilt.capacity +
+                      (((s.kv_heads + head) * spoilt.capacity + place) * s.head_dim + 5) * element,
+                  &bits, static_cast<size_t>(element));
+      const std::vector<float> want = Attend(GetParam(), {{&good, from, rows}, {&mate, 11, 3}}, 42),
+                               got = Attend(GetParam(), {{&spoilt, from, rows}, {&mate, 11, 3}}, 42);
+      for (size_t i = 0; i < want.size(); ++i) {
+        const int64_t row = static_cast<int64_t>(i) / width, of_row = static_cast<int64_t>(i) % width;
+        const bool none = row < rows && from + row >= place && of_row / s.head_dim / group == head &&
+                          of_row % s.head_dim == 5;
+        ASSERT_TRUE(none ? !std::isfinite(got[i]) : std::memcmp(&want[i], &got[i], 4) == 0)
+            << "row " << row << ", output " << of_row << " is " << got[i] << ", was " << want[i];
       }
     }
   }

@@ -107,6 +107,45 @@ TEST_P(LinearPartsTest, VariantsGiveEqualBits) {
         [&](const Profile&, int64_t u, int64_t r) { return LinearCooperative(spec, u, r); });
 }
 
+// A launch has so many workgroups, and its arguments so many bytes: what has more becomes several.
+TEST(LinearCutsTest, OutputsBeyondAGrid) {
+  const Arg somewhere = {Space::kArena, 0, 1 << 20};
+  Sandbox box(FindProfile("sg32-dot")->profile, 512);
+  const int64_t units = 2 * kMostWorkgroups + 7;
+  for (const int64_t rows : {1, 8, 64}) {
+    const plan::LinearSpec spec = {.format = Format::Q4_K, .k = 256, .n = units * 16};
+    const std::vector<Launch> launches = Expand_linear(Anywhere(spec, rows, somewhere), box);
+    ASSERT_EQ(launches.size(), 3) << rows << " rows";
+    for (const Launch& launch : launches) EXPECT_LE(launch.grid[0], kMostWorkgroups);
+  }
+}
+
+TEST(LinearCutsTest, SayWhatIsTooLarge) {
+  const Arg somewhere = {Space::kArena, 0, 1 << 20};
+  Sandbox box(FindProfile("sg32-dot")->profile, 512);
+  const int64_t k = int64_t{1} << 26;
+  plan::LinearSpec linear = {.format = Format::F32, .k = k, .n = 16};
+  linear.numerics = plan::Numerics::F32;
+  EXPECT_TRUE(Expand_linear(Anywhere(linear, 1, somewhere), box).empty());
+  EXPECT_EQ(
+      box.TakeRefusal(),
+      "bytes of 16 matrix rows = 4294967296: it takes up to 2147483648, in a format of fewer bits or with "
+      "fewer columns");
+  const plan::MoeGroupSpec group = {.experts = 4, .top_k = 5};
+  EXPECT_TRUE(Expand_moe_group(Anywhere(group, 16, somewhere), box).empty());
+  EXPECT_EQ(box.TakeRefusal(), "top_k = 5: it takes up to the experts, 4");
+  plan::MoeLinearSpec experts = {.format = Format::F32, .k = k, .n = 16};
+  experts.numerics = plan::Numerics::F32;
+  experts.experts = 4;
+  experts.top_k = 2;
+  experts.scale_count = experts.up_scale_count = 1;
+  EXPECT_TRUE(Expand_moe_linear(Anywhere(experts, 16, somewhere), box).empty());
+  EXPECT_EQ(
+      box.TakeRefusal(),
+      "bytes of an expert's matrix = 4294967296: it takes up to 2147483648, in a format of fewer bits or "
+      "with fewer columns");
+}
+
 INSTANTIATE_TEST_SUITE_P(Cases, LinearPartsTest,
                          testing::Values(Case{Format::Q4_K, true, Epilogue::Swiglu, 2048},
                                          Case{Format::Q8_0, true, Epilogue::Store, 3072},

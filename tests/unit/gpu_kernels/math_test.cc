@@ -84,10 +84,8 @@ TEST(GpuMathTest, RoundsToEven) {
   const std::vector<float> x = {0.5f,  1.5f,       2.5f,        -0.5f,      -1.5f,
                                 -2.5f, 126.49999f, 1e6f + 0.5f, -4194303.f, 0.f};
   const std::vector<int32_t> i = Map<float, int32_t>(x, Type::kF32, RoundEvenToI32);
-  const std::vector<float> f = Map<float, float>(x, Type::kF32, RoundEven);
   for (size_t k = 0; k < x.size(); ++k) {
     EXPECT_EQ(i[k], static_cast<int32_t>(std::nearbyint(x[k]))) << x[k];
-    EXPECT_EQ(f[k], std::nearbyint(x[k])) << x[k];
   }
 }
 

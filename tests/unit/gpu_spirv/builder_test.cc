@@ -48,10 +48,6 @@ TEST_P(BuilderTest, IntegerOps) {
   binary("mul", Op::kMul, [](uint32_t a, uint32_t b) { return a * b; });
   binary("divu", Op::kDivU, [](uint32_t a, uint32_t b) { return a / b; });
   binary("remu", Op::kRemU, [](uint32_t a, uint32_t b) { return a % b; });
-  binary("divs", Op::kDivS,
-         [&](uint32_t a, uint32_t b) { return static_cast<uint32_t>(int64_t{s(a)} / s(b)); });
-  binary("rems", Op::kRemS,
-         [&](uint32_t a, uint32_t b) { return static_cast<uint32_t>(int64_t{s(a)} % s(b)); });
   binary("and", Op::kAnd, [](uint32_t a, uint32_t b) { return a & b; });
   binary("or", Op::kOr, [](uint32_t a, uint32_t b) { return a | b; });
   binary("xor", Op::kXor, [](uint32_t a, uint32_t b) { return a ^ b; });
@@ -151,17 +147,7 @@ TEST_P(BuilderTest, Functions) {
   call(
       "neg", Fn::kNeg, [](float v) { return -v; }, 0, true);
   call(
-      "floor", Fn::kFloor, [](float v) { return std::floor(v); }, 0, true);
-  call(
-      "roundeven", Fn::kRoundEven, [](float v) { return std::nearbyint(v); }, 0, true);
-  call(
       "sqrt", Fn::kSqrt, [](float v) { return std::sqrt(v); }, 4, false);
-  call(
-      "invsqrt", Fn::kInvSqrt, [](float v) { return 1 / std::sqrt(v); }, 8, false);
-  call(
-      "exp2", Fn::kExp2, [](float v) { return std::exp2(v); }, 512, true);
-  call(
-      "log2", Fn::kLog2, [](float v) { return std::log2(v + 0.f); }, 512, false);
 }
 
 TEST_P(BuilderTest, Conversions) {

@@ -193,6 +193,99 @@ gpu.module @kernel {
 
 // -----
 
+// Codes of a joined launch, of which a workgroup runs one: what one stores the other does not load.
+// CHECK-LABEL: spirv.func @joined
+// CHECK-NOT: Aligned|NonPrivatePointer
+// CHECK-NOT: UniformMemory
+gpu.module @kernel {
+  gpu.func @joined() kernel attributes {gx.args = 1 : i32, known_block_size = array<i32: 8, 1, 1>} {
+    %base = gx.arg 0 : i64
+    %c0 = arith.constant 0 : i32
+    %c3 = arith.constant 3 : i32
+    %c5 = arith.constant 5 : i32
+    %block = gpu.block_id x
+    %at = arith.index_castui %block : index to i32
+    %first = arith.cmpi slt, %at, %c3 : i32
+    scf.if %first {
+      %x = gx.load %base[%c0] : i32
+      gpu.barrier
+      gx.store %x, %base[%at] : i32
+    }
+    %begun = arith.cmpi sle, %c3, %at : i32
+    %before = arith.cmpi slt, %at, %c5 : i32
+    %second = arith.andi %begun, %before : i1
+    scf.if %second {
+      gpu.barrier
+      %x = gx.load %base[%c0] : i32
+      gpu.barrier
+      gx.store %x, %base[%at] : i32
+    }
+    %last = arith.cmpi sge, %at, %c5 : i32
+    scf.if %last {
+      gpu.barrier
+      %x = gx.load %base[%c0] : i32
+      gx.store %x, %base[%at] : i32
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// A workgroup that may run both, and one of the codes that loads behind a barrier what it stored.
+// CHECK-LABEL: spirv.func @overlapping
+gpu.module @kernel {
+  gpu.func @overlapping() kernel attributes {gx.args = 1 : i32, known_block_size = array<i32: 8, 1, 1>} {
+    %base = gx.arg 0 : i64
+    %c0 = arith.constant 0 : i32
+    %c3 = arith.constant 3 : i32
+    %block = gpu.block_id x
+    %at = arith.index_castui %block : index to i32
+    %first = arith.cmpi sle, %at, %c3 : i32
+    scf.if %first {
+      // CHECK: spirv.Store "PhysicalStorageBuffer" %{{.*}}, %{{.*}} ["Aligned|NonPrivatePointer", 4] : i32
+      gx.store %at, %base[%at] : i32
+    }
+    %second = arith.cmpi sge, %at, %c3 : i32
+    scf.if %second {
+      gpu.barrier
+      // CHECK: spirv.Load "PhysicalStorageBuffer" %{{.*}} ["Aligned|NonPrivatePointer", 4] : i32
+      %x = gx.load %base[%c0] : i32
+      gx.store %x, %base[%at] : i32
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// CHECK-LABEL: spirv.func @one_code_crosses
+gpu.module @kernel {
+  gpu.func @one_code_crosses() kernel attributes {gx.args = 1 : i32, known_block_size = array<i32: 8, 1, 1>} {
+    %base = gx.arg 0 : i64
+    %c0 = arith.constant 0 : i32
+    %c3 = arith.constant 3 : i32
+    %block = gpu.block_id x
+    %at = arith.index_castui %block : index to i32
+    %first = arith.cmpi slt, %at, %c3 : i32
+    scf.if %first {
+      gx.store %at, %base[%at] : i32
+    }
+    %second = arith.cmpi sle, %c3, %at : i32
+    scf.if %second {
+      gx.store %at, %base[%at] : i32
+      // CHECK: spirv.ControlBarrier <Workgroup>, <Workgroup>, <AcquireRelease|UniformMemory|WorkgroupMemory|MakeAvailable|MakeVisible>
+      gpu.barrier
+      // CHECK: spirv.Load "PhysicalStorageBuffer" %{{.*}} ["Aligned|NonPrivatePointer", 4] : i32
+      %x = gx.load %base[%c0] : i32
+      gx.store %x, %base[%at] : i32
+    }
+    gpu.return
+  }
+}
+
+// -----
+
 // What one turn of a loop writes is ordered by the barrier of the next.
 // CHECK-LABEL: spirv.func @after_loop
 gpu.module @kernel {
