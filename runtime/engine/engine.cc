@@ -177,7 +177,7 @@ DeviceResult Engine::CopyInPieces(size_t part, std::span<const CopyRange> ranges
     for (uint64_t bytes = 0; i < ranges.size() && count < piece.size() && bytes < kMostBytes;) {
       CopyRange& next = piece[count++] = ranges[i];
       next.offset += done;
-      next.host += done;
+      next.host = static_cast<uint8_t*>(next.host) + done;
       next.bytes = std::min(next.bytes - done, kMostBytes - bytes);
       bytes += next.bytes;
       done += next.bytes;

@@ -177,7 +177,7 @@ Status Generator::FeedAll(std::span<const int32_t> prompt, size_t keep, const An
 Status Generator::TakeCheckpoint() {
   if (checkpoint_ && checkpoint_->holds() && checkpoint_->position() == held_.size()) return Status();
   checkpoint_.emplace(session_);
-  const Status status = checkpoint_->Take(allocator_);
+  Status status = checkpoint_->Take(allocator_);
   if (status.code() != Code::kOutOfMemory) return status;
   checkpoint_.reset();
   return Status();
@@ -186,11 +186,12 @@ Status Generator::TakeCheckpoint() {
 Status Generator::Keep() {
   uint64_t kept = 0;
   try {
-    const Status status = session_.engine().prefixes()->Keep(session_, held_, &kept);
-    return status.code() == Code::kOutOfMemory ? Status() : status;
+    Status status = session_.engine().prefixes()->Keep(session_, held_, &kept);
+    if (status.code() != Code::kOutOfMemory) return status;
   } catch (const std::bad_alloc&) {
     return Status();
   }
+  return Status();
 }
 
 Status Generator::Feed(std::span<const int32_t> prompt, size_t keep, const AnswerRequest& request,

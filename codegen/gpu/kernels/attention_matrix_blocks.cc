@@ -110,7 +110,7 @@ std::vector<Val> MatrixBlockKernel::Tile(const Walk& walk, const MatrixTiles::La
                                          const std::vector<Val>& state) {
   const auto keys_at = state.begin() + static_cast<std::ptrdiff_t>(tiles_.SumCount());
   // Under way while the steps of the tile run.
-  const MatrixTiles::Words values = tiles_.LoadValues(cache, t0);
+  MatrixTiles::Words values = tiles_.LoadValues(cache, t0);
   tiles_.LeaveScores({keys_at, state.end()});
   const MatrixTiles::Words next = tiles_.LoadKeys(cache, t0 + kAttentionTile);
   b_.Barrier();

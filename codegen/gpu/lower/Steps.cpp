@@ -50,7 +50,7 @@ void dropUnreadLists(std::vector<Step>& steps) {
     const bool barrier = steps[i].barrier || waits;
     waits = unread && barrier;
     if (unread) continue;
-    kept.push_back(std::move(steps[i]));
+    kept.push_back(steps[i]);
     kept.back().barrier = barrier;
   }
   steps = std::move(kept);
