@@ -165,7 +165,7 @@ Status Check(Session& session, std::span<int32_t> fed, Source source, Sampler& s
              std::span<int32_t> chosen, Generated* out) {
   const uint64_t begin = session.position();
   Verification rows{sampler, verdicts, fed.subspan(1), chosen};
-  const Status status = Feed(session, fed, source, rows);
+  Status status = Feed(session, fed, source, rows);
   if (session.position() == begin) return status;  // nothing was begun
   out->tokens = rows.count;
   out->steps = source == Source::kDeviceDecodes ? rows.count : 1;
