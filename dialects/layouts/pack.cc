@@ -23,20 +23,20 @@ struct Shape {
   int bases, scales;  // of a block
 };
 
-void WriteHeader(const Shape& shape, const PlainBlock& block, int row, uint8_t* header) {
+void WriteScales(const Shape& shape, const PlainBlock& block, int row, uint8_t* bases, uint8_t* fields) {
   const Tile& tile = shape.tile;
   for (int i = 0; i < shape.bases; ++i) {
-    uint8_t* base = header + (i * kGroupRows + row) * tile.base_bytes;
+    uint8_t* base = bases + (i * kGroupRows + row) * tile.base_bytes;
     if (tile.base_bytes == 2) {
       Put16(base, block.base[i]);
     } else {
       *base = static_cast<uint8_t>(block.base[i]);
     }
   }
-  if (shape.form.minimum != Minimum::kNone) Put16(header + tile.minimum_at + row * 2, block.minimum);
+  if (shape.form.minimum != Minimum::kNone) Put16(fields + tile.minimum_at + row * 2, block.minimum);
   for (int i = 0; i < shape.scales; ++i) {
-    header[tile.scale_at + i * kGroupRows + row] = block.scale[i];
-    if (shape.form.minimum == Minimum::kScaled) header[tile.min_at + i * kGroupRows + row] = block.min[i];
+    fields[tile.scale_at + i * kGroupRows + row] = block.scale[i];
+    if (shape.form.minimum == Minimum::kScaled) fields[tile.min_at + i * kGroupRows + row] = block.min[i];
   }
 }
 
@@ -97,7 +97,7 @@ void WriteRow(Format format, const uint8_t* src, int64_t cols, int row, uint8_t*
   for (int64_t i = 0; i < count; ++i) {
     const TilePlace at = PlaceOfTile(tile, i, count);
     if (src) take_apart(format, src + i * bytes, block);
-    WriteHeader(shape, block, row, group + at.header);
+    WriteScales(shape, block, row, group + at.bases, group + at.fields);
     write_codes(block.code, tile.block, row, group + at.body);
   }
 }
@@ -154,17 +154,18 @@ int ReadCode(const Tile& tile, const uint8_t* chunk, int row, int column) {
   return tile.high_bits ? low | plane(chunk + tile.high_at(), tile.high_bits) << tile.low_bits : low;
 }
 
-// What WriteHeader and WriteCodes wrote.
-void ReadBlock(const Shape& shape, const uint8_t* header, const uint8_t* body, int row, PlainBlock& block) {
+// What WriteScales and WriteCodes wrote at `at`.
+void ReadBlock(const Shape& shape, const uint8_t* group, const TilePlace& at, int row, PlainBlock& block) {
   const Tile& tile = shape.tile;
+  const uint8_t *fields = group + at.fields, *body = group + at.body;
   for (int i = 0; i < shape.bases; ++i) {
-    const uint8_t* base = header + (i * kGroupRows + row) * tile.base_bytes;
+    const uint8_t* base = group + at.bases + (i * kGroupRows + row) * tile.base_bytes;
     block.base[i] = tile.base_bytes == 2 ? Get16(base) : *base;
   }
-  if (shape.form.minimum != Minimum::kNone) block.minimum = Get16(header + tile.minimum_at + row * 2);
+  if (shape.form.minimum != Minimum::kNone) block.minimum = Get16(fields + tile.minimum_at + row * 2);
   for (int i = 0; i < shape.scales; ++i) {
-    block.scale[i] = header[tile.scale_at + i * kGroupRows + row];
-    if (shape.form.minimum == Minimum::kScaled) block.min[i] = header[tile.min_at + i * kGroupRows + row];
+    block.scale[i] = fields[tile.scale_at + i * kGroupRows + row];
+    if (shape.form.minimum == Minimum::kScaled) block.min[i] = fields[tile.min_at + i * kGroupRows + row];
   }
   for (int c = 0; c < tile.block; ++c) {
     const int code = ReadCode(tile, body + c / kChunkColumns * tile.chunk, row, c % kChunkColumns);
@@ -237,7 +238,7 @@ void UnpackX16Row(Format format, const uint8_t* group, int64_t cols, int row, fl
   PlainBlock block{};
   for (int64_t i = 0; i < count; ++i) {
     const TilePlace at = PlaceOfTile(shape.tile, i, count);
-    ReadBlock(shape, group + at.header, group + at.body, row, block);
+    ReadBlock(shape, group, at, row, block);
     plain_values(shape.form, block, dst + i * shape.tile.block);
   }
 }

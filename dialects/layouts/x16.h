@@ -2,13 +2,14 @@
 // targets' kernels share, derived from the format's PlainForm. Stand-alone and constexpr (kernels see no
 // library).
 //
-// A group is 16 matrix rows; it is the tiles of its row of GGUF blocks, left to right. A tile is a header
-// (scales) and a body (codes). Where a tile is no multiple of a cache line, as many neighbours as make one
-// (`run`: 1, 2 or 4) share their place: their headers, then their bodies; the last tiles of a group that are
-// fewer do the same among themselves.
+// A group is 16 matrix rows; it is the tiles of its row of GGUF blocks, left to right. A tile is a header,
+// which is base scales and other fields, and a body (codes). Where a tile is no multiple of a cache line, as
+// many neighbours as make one (`run`: 1, 2 or 4) share their place: the base scales of all, then the fields
+// and the body of each; the last tiles of a group that are fewer do the same among themselves. So bodies
+// begin cache lines, and what is read together lies together, where processors follow.
 //
-// A header, 16 rows each: the base scales [bases][16] as the block has them; f16 minimum[16]; u8 or i8
-// scale[scales][16]; u8 min[scales][16]; what the format lacks is left out.
+// A header, 16 rows each: the base scales [bases][16] as the block has them; the fields f16 minimum[16]; u8
+// or i8 scale[scales][16]; u8 min[scales][16]; what the format lacks is left out.
 //
 // In a body, 32 columns (a chunk) follow 32 columns. The columns 4t .. 4t + 3 of a chunk are word t: one byte
 // for each of [16 rows][4 columns], which is what one dot-product instruction takes. A code is cut into one
@@ -58,11 +59,11 @@ struct Tile {
   int32_t low_bits = 0;    // of the plane at the chunk's first byte
   int32_t high_bits = 0;   // of the plane behind it; 0: none
   int32_t base_bytes = 0;  // of one base scale
-  // Byte offsets in the header; the base scales are at 0. Meaningless where the format has no such field.
+  // Byte offsets in the fields. Meaningless where the format has no such field.
   int32_t minimum_at = 0, scale_at = 0, min_at = 0;
-  int32_t header = 0, body = 0, chunk = 0;  // bytes
-  int32_t run = 1;                          // tiles that share their place
-  constexpr int32_t bytes() const { return header + body; }
+  int32_t bases = 0, fields = 0, body = 0, chunk = 0;  // bytes
+  int32_t run = 1;                                     // tiles that share their place
+  constexpr int32_t bytes() const { return bases + fields + body; }
   constexpr int32_t high_at() const { return low_bits * kVectorBytes; }  // in a chunk
 };
 
@@ -73,10 +74,10 @@ constexpr Tile TileOf(const PlainForm& form) {
   t.low_bits = LowBits(form.bits);
   t.high_bits = form.bits - t.low_bits;
   t.base_bytes = form.base_bytes();
-  t.minimum_at = form.bases() * kGroupRows * t.base_bytes;
-  t.scale_at = t.minimum_at + (form.minimum == Minimum::kNone ? 0 : 2 * kGroupRows);
+  t.bases = form.bases() * kGroupRows * t.base_bytes;
+  t.scale_at = form.minimum == Minimum::kNone ? 0 : 2 * kGroupRows;
   t.min_at = t.scale_at + form.scales() * kGroupRows;
-  t.header = t.min_at + (form.minimum == Minimum::kScaled ? form.scales() * kGroupRows : 0);
+  t.fields = t.min_at + (form.minimum == Minimum::kScaled ? form.scales() * kGroupRows : 0);
   t.chunk = form.bits * kVectorBytes;
   t.body = form.block / kChunkColumns * t.chunk;
   while (t.bytes() * t.run % 64 != 0) t.run *= 2;
@@ -87,7 +88,7 @@ template <Format F>
 inline constexpr Tile kTile = TileOf(description(F).plain);
 
 struct TilePlace {
-  int64_t header, body;  // byte offsets from the group's first byte
+  int64_t bases, fields, body;  // byte offsets from the group's first byte
 };
 
 // Tile `index` of the `count` tiles of a group.
@@ -95,7 +96,8 @@ constexpr TilePlace PlaceOfTile(const Tile& t, int64_t index, int64_t count) {
   const int64_t first = index / t.run * t.run, in_run = index - first;
   const int64_t together = count - first < t.run ? count - first : t.run;
   const int64_t at = first * t.bytes();
-  return {at + in_run * t.header, at + together * t.header + in_run * t.body};
+  const int64_t fields = at + together * t.bases + in_run * (t.fields + t.body);
+  return {at + in_run * t.bases, fields, fields + t.fields};
 }
 
 }  // namespace qcc::layouts

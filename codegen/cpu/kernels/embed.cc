@@ -45,22 +45,21 @@ struct BlockRow {
     constexpr Tile t = B::kTile;
     const uint8_t* group = table + (id >> 4) * B::group_bytes(cols);
     const int row = static_cast<int>(id & 15);
-    for_each_tile<F>(group, cols / t.block,
-                     [&](int64_t b, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
-                       for (int j = 0; j < t.block / 32; ++j) {
-                         const Scales<4> s = read_scales<F>(RowFields{row}, header, j);
-                         float* to = out + b * t.block + j * 32;
-                         unroll<8>([&](int word) QK_LAMBDA {
-                           const uint32_t values = row_word<F>(body + j * t.chunk, row, word);
-                           unroll<4>([&](int c) QK_LAMBDA {
-                             const int value = static_cast<int>(values >> (8 * c) & 0xff) + B::kLow;
-                             float v = s.scale[word >> 2].x * static_cast<float>(value);
-                             if constexpr (B::kHasMinimum) v = v + s.shift[word >> 2].x;
-                             to[word * 4 + c] = v;
-                           });
-                         });
-                       }
-                     });
+    for_each_tile<F>(group, cols / t.block, [&](int64_t b, TileHeader header, const uint8_t* body) QK_LAMBDA {
+      for (int j = 0; j < t.block / 32; ++j) {
+        const Scales<4> s = read_scales<F>(RowFields{row}, header, j);
+        float* to = out + b * t.block + j * 32;
+        unroll<8>([&](int word) QK_LAMBDA {
+          const uint32_t values = row_word<F>(body + j * t.chunk, row, word);
+          unroll<4>([&](int c) QK_LAMBDA {
+            const int value = static_cast<int>(values >> (8 * c) & 0xff) + B::kLow;
+            float v = s.scale[word >> 2].x * static_cast<float>(value);
+            if constexpr (B::kHasMinimum) v = v + s.shift[word >> 2].x;
+            to[word * 4 + c] = v;
+          });
+        });
+      }
+    });
   }
 };
 

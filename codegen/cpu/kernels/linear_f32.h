@@ -34,7 +34,7 @@ struct BlockSource {
 
   template <int M, class Rows>
   QK_INLINE void walk(const uint8_t* w, Rows rows, int64_t k, int part0, Partial<M>& a) {
-    for_each_tile<F>(w, k / T.block, [&](int64_t b, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
+    for_each_tile<F>(w, k / T.block, [&](int64_t b, TileHeader header, const uint8_t* body) QK_LAMBDA {
       for (int j = 0; j < T.block / 32; ++j) {
         const int64_t col = b * T.block + j * 32;
         unroll<kWalkParts<M>>([&](int p) QK_LAMBDA {

@@ -111,8 +111,8 @@ struct Int8Linear {
 
   // Part p of a chunk's 32 columns, activations from column `col`; `chunk` and `header` are the weights'.
   template <int M, class Rows>
-  __attribute__((always_inline)) void part(int p, const uint8_t* header, const uint8_t* chunk, int j,
-                                           Rows rows, int64_t col, Acc<M>& acc) const {
+  __attribute__((always_inline)) void part(int p, TileHeader header, const uint8_t* chunk, int j, Rows rows,
+                                           int64_t col, Acc<M>& acc) const {
     Dot dot[M][kSums];
     const auto add_term = [&](int64_t at) QK_LAMBDA {
       for_each_word<F, Dot::kSigned>(chunk, p, [&](int n, int word, Words codes) QK_LAMBDA {
@@ -171,8 +171,7 @@ struct Int8Linear {
 
   // What a tile's minima add; activations from column `first`.
   template <int M, class Rows>
-  __attribute__((always_inline)) void minima(const uint8_t* header, Rows rows, int64_t first,
-                                             Acc<M>& acc) const {
+  __attribute__((always_inline)) void minima(TileHeader header, Rows rows, int64_t first, Acc<M>& acc) const {
     for (int j = 0; j < T.block / 32; ++j) {
       unroll<kParts * kSums>([&](int i) QK_LAMBDA {
         const int p = i / kSums, g = i % kSums;
@@ -190,7 +189,7 @@ struct Int8Linear {
                                             Acc<M> (&acc)[N]) const {
     unroll<N>([&](int i) QK_LAMBDA { clear(acc[i]); });
     const uint8_t* next = ahead<M>(w);
-    for_each_tile<F>(w, k / T.block, [&](int64_t b, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
+    for_each_tile<F>(w, k / T.block, [&](int64_t b, TileHeader header, const uint8_t* body) QK_LAMBDA {
       Acc<M> sums[N];
       unroll<N>([&](int i) QK_LAMBDA { clear(sums[i]); });
       for (int j = 0; j < T.block / 32; ++j) {
@@ -198,7 +197,7 @@ struct Int8Linear {
           const int64_t at = i * apart;
           prefetch<M>(next + at + b * T.bytes(), j);
           unroll<kParts>([&](int p) QK_LAMBDA {
-            part<M>(p, header + at, body + at + j * T.chunk, j, rows, b * T.block + j * 32,
+            part<M>(p, header.behind(at), body + at + j * T.chunk, j, rows, b * T.block + j * 32,
                     B::kOneBase ? sums[i] : acc[i]);
           });
         });
@@ -206,12 +205,12 @@ struct Int8Linear {
       unroll<N>([&](int i) QK_LAMBDA {
         if constexpr (B::kOneBase) {
           unroll<kParts>([&](int p) QK_LAMBDA {
-            const Float base = read_base<F>(PartFields{p}, header + i * apart, 0);
+            const Float base = read_base<F>(PartFields{p}, header.behind(i * apart), 0);
             unroll<M>([&](int m)
                           QK_LAMBDA { acc[i].v[m][p] = fma<kLanes>(base, sums[i].v[m][p], acc[i].v[m][p]); });
           });
         }
-        if constexpr (B::kHasMinimum) minima<M>(header + i * apart, rows, b * T.block, acc[i]);
+        if constexpr (B::kHasMinimum) minima<M>(header.behind(i * apart), rows, b * T.block, acc[i]);
       });
     });
   }

@@ -173,7 +173,7 @@ struct Panels {
     uint8_t* base = to + place.base_at;
     for_each_tile<F>(
         part.weights(w), part.columns / L::T.block,
-        [&](int64_t, const uint8_t* header, const uint8_t* body) QK_LAMBDA {
+        [&](int64_t, TileHeader header, const uint8_t* body) QK_LAMBDA {
           if constexpr (B::kOneBase) {
             unroll<kParts>([&](int p) QK_LAMBDA {
               store<Float>(base + p * kLanes * 4, read_base<F>(PartFields{p}, header, 0));
@@ -207,7 +207,7 @@ struct Panels {
   // Both 16 bits of each lane.
   QK_INLINE Words both_halves(Words even, Words odd) { return (even & 0xffff) | odd << 16; }
 
-  __attribute__((always_inline)) void unpack_scales(PartFields fields, const uint8_t* header, int j,
+  __attribute__((always_inline)) void unpack_scales(PartFields fields, TileHeader header, int j,
                                                     const Words (&factors)[2], uint8_t* at) const {
     unroll<kSums>([&](int g) QK_LAMBDA {
       uint8_t* to = at + place.scale_at + g * 64;

@@ -127,6 +127,15 @@ QK_INLINE void for_each_word(const uint8_t* chunk, int part, Fn fn) {
   });
 }
 
+// Where the base scales and the fields of a tile begin.
+struct TileHeader {
+  const uint8_t *bases, *fields;
+  // That of the tile `bytes` behind.
+  __attribute__((always_inline)) TileHeader behind(int64_t bytes) const {
+    return {bases + bytes, fields + bytes};
+  }
+};
+
 // Header fields for the rows of a part.
 struct PartFields {
   static constexpr int kN = kLanes;
@@ -166,11 +175,12 @@ struct Scales {
 
 // Base and factor of a column.
 template <Format F, class Fields>
-QK_INLINE F32<Fields::kN> read_base(const Fields& fields, const uint8_t* header, int column) {
+QK_INLINE F32<Fields::kN> read_base(const Fields& fields, TileHeader header, int column) {
   constexpr const PlainForm& form = BlockFormat<F>::kForm;
   constexpr Tile t = BlockFormat<F>::kTile;
   constexpr int N = Fields::kN;
-  const uint8_t* base = header + (form.bases() == 1 ? 0 : column / form.columns_per_base * 16 * t.base_bytes);
+  const uint8_t* base =
+      header.bases + (form.bases() == 1 ? 0 : column / form.columns_per_base * 16 * t.base_bytes);
   F32<N> d;
   if constexpr (t.base_bytes == 2) {
     d = base_value<form.base>(fields.halves(base));
@@ -183,11 +193,11 @@ QK_INLINE F32<Fields::kN> read_base(const Fields& fields, const uint8_t* header,
 
 // The integers that codes of half g of chunk j are multiplied by, of formats that have them.
 template <Format F, class Fields>
-QK_INLINE I32<Fields::kN> read_factors(const Fields& fields, const uint8_t* header, int j, int g) {
+QK_INLINE I32<Fields::kN> read_factors(const Fields& fields, TileHeader header, int j, int g) {
   constexpr const PlainForm& form = BlockFormat<F>::kForm;
   constexpr int N = Fields::kN;
   const int at_group = (j * 32 + g * 16) / form.columns_per_scale * 16;
-  const U8<N> bytes = fields.bytes(header + BlockFormat<F>::kTile.scale_at + at_group);
+  const U8<N> bytes = fields.bytes(header.fields + BlockFormat<F>::kTile.scale_at + at_group);
   if constexpr (form.scale == GroupScale::kI8) {
     return __builtin_convertvector(__builtin_bit_cast(I8<N>, bytes), I32<N>);
   } else {
@@ -196,7 +206,7 @@ QK_INLINE I32<Fields::kN> read_factors(const Fields& fields, const uint8_t* head
 }
 
 template <Format F, class Fields>
-QK_INLINE F32<Fields::kN> read_scale(const Fields& fields, const uint8_t* header, int j, int g) {
+QK_INLINE F32<Fields::kN> read_scale(const Fields& fields, TileHeader header, int j, int g) {
   const F32<Fields::kN> base = read_base<F>(fields, header, j * 32 + g * 16);
   if constexpr (BlockFormat<F>::kHasScale) {
     return base * to_float<Fields::kN>(read_factors<F>(fields, header, j, g));
@@ -207,14 +217,14 @@ QK_INLINE F32<Fields::kN> read_scale(const Fields& fields, const uint8_t* header
 
 // Only of formats with minima.
 template <Format F, class Fields>
-QK_INLINE F32<Fields::kN> read_shift(const Fields& fields, const uint8_t* header, int j, int g) {
+QK_INLINE F32<Fields::kN> read_shift(const Fields& fields, TileHeader header, int j, int g) {
   constexpr const PlainForm& form = BlockFormat<F>::kForm;
   constexpr Tile t = BlockFormat<F>::kTile;
   constexpr int N = Fields::kN;
-  const F32<N> minimum = half_to_float<N>(fields.halves(header + t.minimum_at));
+  const F32<N> minimum = half_to_float<N>(fields.halves(header.fields + t.minimum_at));
   if constexpr (form.minimum == Minimum::kScaled) {
     const int at_group = (j * 32 + g * 16) / form.columns_per_scale * 16;
-    const U8<N> bytes = fields.bytes(header + t.min_at + at_group);
+    const U8<N> bytes = fields.bytes(header.fields + t.min_at + at_group);
     return -(minimum * to_float<N>(__builtin_convertvector(bytes, I32<N>)));
   } else {
     return minimum;
@@ -222,7 +232,7 @@ QK_INLINE F32<Fields::kN> read_shift(const Fields& fields, const uint8_t* header
 }
 
 template <Format F, class Fields>
-QK_INLINE Scales<Fields::kN> read_scales(const Fields& fields, const uint8_t* header, int j) {
+QK_INLINE Scales<Fields::kN> read_scales(const Fields& fields, TileHeader header, int j) {
   Scales<Fields::kN> s;
   unroll<2>([&](int g) QK_LAMBDA {
     if (g == BlockFormat<F>::kSums) {
@@ -242,9 +252,10 @@ QK_INLINE void for_each_tile(const uint8_t* group, int64_t count, Fn fn) {
   constexpr Tile t = BlockFormat<F>::kTile;
   for (int64_t first = 0; first < count; first += t.run) {
     const int64_t together = t.run > 1 && count - first < t.run ? count - first : t.run;
-    const uint8_t* header = group + first * t.bytes();
-    const uint8_t* body = header + together * t.header;
-    for (int64_t i = 0; i < together; ++i) fn(first + i, header + i * t.header, body + i * t.body);
+    const uint8_t* bases = group + first * t.bytes();
+    const uint8_t* fields = bases + together * t.bases;
+    for (int64_t i = 0; i < together; ++i, fields += t.fields + t.body)
+      fn(first + i, TileHeader{bases + i * t.bases, fields}, fields + t.fields);
   }
 }
 

@@ -41,29 +41,30 @@ PackedRow::PackedRow(Builder& builder, Format format, int64_t k, Val base, Val g
 
 PackedRow::Chunk PackedRow::At(Val chunk) const {
   if (!IsBlockFormat(format_)) {
-    return {Val(), group_ + chunk * (kChunkColumns * GroupBytes(format_, 1)), b_.I32(0)};
+    return {Val(), Val(), group_ + chunk * (kChunkColumns * GroupBytes(format_, 1)), b_.I32(0)};
   }
   const int64_t tiles = k_ / tile_.block;
   const int chunks = tile_.block / kChunkColumns;
   const Val tile = chunks == 1 ? chunk : DivU(chunk, chunks);
   const Val index = chunks == 1 ? b_.I32(0) : RemU(chunk, chunks);
-  Chunk at{Val(), Val(), index};
+  Chunk at{Val(), Val(), Val(), index};
   if (tile_.run > 1) {
-    // Headers of a run, then its bodies; the group's last run may be shorter.
+    // The base scales of a run, then what else its tiles have; the group's last run may be shorter.
     const Val in_run = tile & (tile_.run - 1);
     const Val run = group_ + (tile - in_run) * tile_.bytes();
-    at.header = run + in_run * tile_.header;
-    Val headers = b_.I32(tile_.run * tile_.header);
+    at.bases = run + in_run * tile_.bases;
+    Val bases = b_.I32(tile_.run * tile_.bases);
     if (const int64_t left = tiles % tile_.run) {
-      const int32_t of_last = static_cast<int32_t>(left * tile_.header);
+      const int32_t of_last = static_cast<int32_t>(left * tile_.bases);
       const Val first = left == 1 ? tile : tile - in_run;
-      headers = Select(Eq(first, tiles - left), b_.I32(of_last), headers);
+      bases = Select(Eq(first, tiles - left), b_.I32(of_last), bases);
     }
-    at.body = run + headers + in_run * tile_.body;
+    at.fields = run + bases + in_run * (tile_.fields + tile_.body);
   } else {
-    at.header = group_ + tile * tile_.bytes();
-    at.body = at.header + tile_.header;
+    at.bases = group_ + tile * tile_.bytes();
+    at.fields = at.bases + tile_.bases;
   }
+  at.body = tile_.fields ? at.fields + tile_.fields : at.fields;
   if (chunks > 1) at.body = at.body + index * tile_.chunk;
   return at;
 }
@@ -101,12 +102,12 @@ PackedRow::ScaleWords PackedRow::LoadScales(const Chunk& chunk) const {
   ScaleWords words;
   const bool one_base = form_.bases() == 1;
   const Val first =
-      one_base ? chunk.header : chunk.header + FieldAt(chunk, form_.columns_per_base, 16 * tile_.base_bytes);
+      one_base ? chunk.bases : chunk.bases + FieldAt(chunk, form_.columns_per_base, 16 * tile_.base_bytes);
   words.base[0] = BaseWord(first, 0);
   if (form_.columns_per_base < kChunkColumns) words.base[1] = BaseWord(first, 16 * tile_.base_bytes);
-  if (has_shift()) words.minimum = HalfWord(chunk.header, tile_.minimum_at);
+  if (has_shift()) words.minimum = HalfWord(chunk.fields, tile_.minimum_at);
   if (form_.scale == GroupScale::kNone) return words;
-  const Val at = chunk.header + FieldAt(chunk, form_.columns_per_scale, 16);
+  const Val at = chunk.fields + FieldAt(chunk, form_.columns_per_scale, 16);
   for (int s = 0; s < (two_scales() ? 2 : 1); ++s) {
     words.scale[s] = ByteWord(at, tile_.scale_at + 16 * s);
     if (form_.minimum == Minimum::kScaled) words.min[s] = ByteWord(at, tile_.min_at + 16 * s);

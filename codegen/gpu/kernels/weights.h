@@ -38,8 +38,8 @@ class PackedRow {
 
   // 32 columns from chunk * 32 on.
   struct Chunk {
-    Val header, body;  // byte offsets from base; plain formats: body only
-    Val index;         // of the chunk in its tile
+    Val bases, fields, body;  // byte offsets from base; plain formats: body only
+    Val index;                // of the chunk in its tile
   };
   Chunk At(Val chunk) const;
 
@@ -95,7 +95,7 @@ class PackedRow {
   Val ByteOf(Val word) const { return b_.Binary(Builder::Op::kShrU, word, byte_shift_); }
   Val PlainValue(Val column) const;  // byte offset of the column's first row
   PackedCodes Codes(const Chunk& chunk) const { return {form_, base_, chunk.body + word_at_}; }
-  // Byte offset in a header of `bytes` (of 16 rows) for each `columns` columns: of those that the chunk
+  // Byte offset among scales of `bytes` (of 16 rows) for each `columns` columns: of those that the chunk
   // begins.
   Val FieldAt(const Chunk& chunk, int columns, int bytes) const;
   Val BaseWord(Val at, int32_t more) const {
