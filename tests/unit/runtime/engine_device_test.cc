@@ -408,7 +408,7 @@ TEST(ReadAhead, FollowsTheDesign) {
     EXPECT_EQ(ahead("AuthenticAMD", 25, zen3), 2048) << "model " << zen3;
   for (const uint32_t zen4 : {0x11u, 0x18u, 0x61u, 0x74u, 0xa0u})
     EXPECT_EQ(ahead("AuthenticAMD", 25, zen4), 384) << "model " << zen4;
-  EXPECT_EQ(ahead("AuthenticAMD", 26, 0x02), 8192);
+  EXPECT_EQ(ahead("AuthenticAMD", 26, 0x02), 4096);
   EXPECT_EQ(ahead("AuthenticAMD", 23, 0x31), 4096);
   EXPECT_EQ(ahead("GenuineIntel", 25, 0x01), 4096);
 }
