@@ -49,6 +49,11 @@ TEST(KernelTables, TilesFillTheirGroup) {
       ASSERT_EQ(taken.size(), static_cast<size_t>(count * tile.bytes())) << f.name;
       for (int64_t i = 0; i < count; ++i) {
         const layouts::TilePlace at = layouts::PlaceOfTile(tile, i, count);
+        // Prefetchers follow from the fields to the body; registers are read from whole cache lines.
+        EXPECT_EQ(at.body, at.fields + tile.fields) << f.name << ", tile " << i << " of " << count;
+        if (i / tile.run < count / tile.run) {
+          EXPECT_EQ(at.body % 64, 0) << f.name << ", tile " << i << " of " << count;
+        }
         for (int b = 0; b < tile.bases; ++b) ++taken.at(static_cast<size_t>(at.bases + b));
         for (int b = 0; b < tile.fields; ++b) ++taken.at(static_cast<size_t>(at.fields + b));
         for (int b = 0; b < tile.body; ++b) ++taken.at(static_cast<size_t>(at.body + b));
