@@ -207,19 +207,19 @@ struct Panels {
   // Both 16 bits of each lane.
   QK_INLINE Words both_halves(Words even, Words odd) { return (even & 0xffff) | odd << 16; }
 
-  __attribute__((always_inline)) void unpack_scales(PartFields fields, TileHeader header, int j,
+  __attribute__((always_inline)) void unpack_scales(PartFields reader, TileHeader header, int j,
                                                     const Words (&factors)[2], uint8_t* at) const {
     unroll<kSums>([&](int g) QK_LAMBDA {
       uint8_t* to = at + place.scale_at + g * 64;
       if constexpr (!B::kOneBase) {
-        store<Float>(to, read_scale<F>(fields, header, j, g));
+        store<Float>(to, read_scale<F>(reader, header, j, g));
       } else if constexpr (kScaled) {
         store<Words>(to, both_halves(factors[g], factors[g]));
       } else if constexpr (kFactors) {
         store<Float>(to, to_float<kLanes>(factors[g]));
       }
       if constexpr (B::kHasMinimum)
-        store<Float>(at + place.shift_at + g * 64, read_shift<F>(fields, header, j, g));
+        store<Float>(at + place.shift_at + g * 64, read_shift<F>(reader, header, j, g));
     });
     if constexpr (kScaled && kLow != 0 && !kWraps)
       store<Words>(at + place.shift_at, both_halves(factors[0] * kLow, factors[kSums - 1] * kLow));

@@ -174,30 +174,30 @@ struct Scales {
 };
 
 // Base and factor of a column.
-template <Format F, class Fields>
-QK_INLINE F32<Fields::kN> read_base(const Fields& fields, TileHeader header, int column) {
+template <Format F, class Reader>
+QK_INLINE F32<Reader::kN> read_base(const Reader& reader, TileHeader header, int column) {
   constexpr const PlainForm& form = BlockFormat<F>::kForm;
   constexpr Tile t = BlockFormat<F>::kTile;
-  constexpr int N = Fields::kN;
+  constexpr int N = Reader::kN;
   const uint8_t* base =
       header.bases + (form.bases() == 1 ? 0 : column / form.columns_per_base * 16 * t.base_bytes);
   F32<N> d;
   if constexpr (t.base_bytes == 2) {
-    d = base_value<form.base>(fields.halves(base));
+    d = base_value<form.base>(reader.halves(base));
   } else {
-    d = base_value<form.base>(fields.bytes(base));
+    d = base_value<form.base>(reader.bytes(base));
   }
   if constexpr (form.factor != 1) d = d * splat<N>(form.factor);
   return d;
 }
 
 // The integers that codes of half g of chunk j are multiplied by, of formats that have them.
-template <Format F, class Fields>
-QK_INLINE I32<Fields::kN> read_factors(const Fields& fields, TileHeader header, int j, int g) {
+template <Format F, class Reader>
+QK_INLINE I32<Reader::kN> read_factors(const Reader& reader, TileHeader header, int j, int g) {
   constexpr const PlainForm& form = BlockFormat<F>::kForm;
-  constexpr int N = Fields::kN;
+  constexpr int N = Reader::kN;
   const int at_group = (j * 32 + g * 16) / form.columns_per_scale * 16;
-  const U8<N> bytes = fields.bytes(header.fields + BlockFormat<F>::kTile.scale_at + at_group);
+  const U8<N> bytes = reader.bytes(header.fields + BlockFormat<F>::kTile.scale_at + at_group);
   if constexpr (form.scale == GroupScale::kI8) {
     return __builtin_convertvector(__builtin_bit_cast(I8<N>, bytes), I32<N>);
   } else {
@@ -205,43 +205,43 @@ QK_INLINE I32<Fields::kN> read_factors(const Fields& fields, TileHeader header, 
   }
 }
 
-template <Format F, class Fields>
-QK_INLINE F32<Fields::kN> read_scale(const Fields& fields, TileHeader header, int j, int g) {
-  const F32<Fields::kN> base = read_base<F>(fields, header, j * 32 + g * 16);
+template <Format F, class Reader>
+QK_INLINE F32<Reader::kN> read_scale(const Reader& reader, TileHeader header, int j, int g) {
+  const F32<Reader::kN> base = read_base<F>(reader, header, j * 32 + g * 16);
   if constexpr (BlockFormat<F>::kHasScale) {
-    return base * to_float<Fields::kN>(read_factors<F>(fields, header, j, g));
+    return base * to_float<Reader::kN>(read_factors<F>(reader, header, j, g));
   } else {
     return base;
   }
 }
 
 // Only of formats with minima.
-template <Format F, class Fields>
-QK_INLINE F32<Fields::kN> read_shift(const Fields& fields, TileHeader header, int j, int g) {
+template <Format F, class Reader>
+QK_INLINE F32<Reader::kN> read_shift(const Reader& reader, TileHeader header, int j, int g) {
   constexpr const PlainForm& form = BlockFormat<F>::kForm;
   constexpr Tile t = BlockFormat<F>::kTile;
-  constexpr int N = Fields::kN;
-  const F32<N> minimum = half_to_float<N>(fields.halves(header.fields + t.minimum_at));
+  constexpr int N = Reader::kN;
+  const F32<N> minimum = half_to_float<N>(reader.halves(header.fields + t.minimum_at));
   if constexpr (form.minimum == Minimum::kScaled) {
     const int at_group = (j * 32 + g * 16) / form.columns_per_scale * 16;
-    const U8<N> bytes = fields.bytes(header.fields + t.min_at + at_group);
+    const U8<N> bytes = reader.bytes(header.fields + t.min_at + at_group);
     return -(minimum * to_float<N>(__builtin_convertvector(bytes, I32<N>)));
   } else {
     return minimum;
   }
 }
 
-template <Format F, class Fields>
-QK_INLINE Scales<Fields::kN> read_scales(const Fields& fields, TileHeader header, int j) {
-  Scales<Fields::kN> s;
+template <Format F, class Reader>
+QK_INLINE Scales<Reader::kN> read_scales(const Reader& reader, TileHeader header, int j) {
+  Scales<Reader::kN> s;
   unroll<2>([&](int g) QK_LAMBDA {
     if (g == BlockFormat<F>::kSums) {
       s.scale[g] = s.scale[0];
       s.shift[g] = s.shift[0];
       return;
     }
-    s.scale[g] = read_scale<F>(fields, header, j, g);
-    if constexpr (BlockFormat<F>::kHasMinimum) s.shift[g] = read_shift<F>(fields, header, j, g);
+    s.scale[g] = read_scale<F>(reader, header, j, g);
+    if constexpr (BlockFormat<F>::kHasMinimum) s.shift[g] = read_shift<F>(reader, header, j, g);
   });
   return s;
 }
