@@ -189,7 +189,7 @@ struct LineReader::Editor {
     ssize_t count = -1;
     do {
       if (redraw.exchange(false)) el_set(edit, EL_REFRESH);
-      count = ReadOrInterrupt(STDIN_FILENO, buffer, sizeof buffer);
+      count = ReadOrInterrupt(STDIN_FILENO, buffer, sizeof buffer, &redraw);
     } while (count < 0 && errno == EINTR && !Interrupts::Pending());
     status = count == 0 ? 0 : -1;
     if (count <= 0) return false;

@@ -103,16 +103,18 @@ bool LeadsToDescriptor(std::string path) {
   return false;
 }
 
-// Until `events` of a descriptor would not wait. False, with EINTR, where they would and an interrupt comes,
-// even if it came just before: signals are let in only inside ppoll.
-bool WaitOrInterrupt(int descriptor, short events) {
-  sigset_t interrupt, before;
-  sigemptyset(&interrupt);
-  for (const int signal : kSignals) sigaddset(&interrupt, signal);
-  pthread_sigmask(SIG_BLOCK, &interrupt, &before);
+// Until `events` of a descriptor would not wait. False, with EINTR, where they would and an interrupt or
+// `event` comes, even if it came just before: signals are let in only inside ppoll.
+bool WaitOrInterrupt(int descriptor, short events, const std::atomic<bool>* event = nullptr) {
+  sigset_t held, before;
+  sigemptyset(&held);
+  for (const int signal : kSignals) sigaddset(&held, signal);
+  for (const int signal : {SIGTSTP, SIGCONT}) sigaddset(&held, signal);
+  pthread_sigmask(SIG_BLOCK, &held, &before);
   pollfd ready = {descriptor, events, 0};
   const timespec none = {};
-  const int count = ppoll(&ready, 1, Interrupts::Pending() ? &none : nullptr, &before);
+  const bool came = Interrupts::Pending() || (event != nullptr && event->load());
+  const int count = ppoll(&ready, 1, came ? &none : nullptr, &before);
   const int reason = count == 0 ? EINTR : errno;
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   errno = reason;
@@ -145,9 +147,9 @@ bool WriteOrInterrupt(int descriptor, std::string_view bytes) {
   return true;
 }
 
-ssize_t ReadOrInterrupt(int descriptor, void* buffer, size_t size) {
+ssize_t ReadOrInterrupt(int descriptor, void* buffer, size_t size, const std::atomic<bool>* event) {
   if (!Interrupts::Pending()) {
-    return WaitOrInterrupt(descriptor, POLLIN) ? read(descriptor, buffer, size) : -1;
+    return WaitOrInterrupt(descriptor, POLLIN, event) ? read(descriptor, buffer, size) : -1;
   }
   errno = EINTR;
   return -1;

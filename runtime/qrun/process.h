@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
@@ -35,8 +36,9 @@ Outcome ReadText(const std::string& path, std::string* out);
 Outcome ReadFile(const std::string& path, size_t most, std::string* out);
 // Standard input to its end; stops early with exit 130 when interrupted.
 Outcome ReadStdin(std::string* out);
-// read() that an interrupt ends with EINTR even if it comes just before.
-ssize_t ReadOrInterrupt(int descriptor, void* buffer, size_t size);
+// read() that an interrupt ends with EINTR even if it comes just before. So does `event`, where there is one:
+// what a handler of SIGCONT or SIGTSTP sets.
+ssize_t ReadOrInterrupt(int descriptor, void* buffer, size_t size, const std::atomic<bool>* event = nullptr);
 // One line without its newline. False at the end of input or when interrupted.
 bool ReadLine(std::string* line);
 

@@ -166,4 +166,29 @@ TEST_F(QrunSignals, ACheckEnds) {
   }
 }
 
+// Ctrl-Z between the drawing of a key and the wait for the next one: after fg the line was not drawn again.
+TEST_F(QrunSignals, WhatCameJustBeforeAWaitEndsIt) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const std::atomic<bool> came{true};
+  std::atomic<bool> ended{false};
+  std::thread writer([&] {
+    if (Until([&] { return ended.load(); })) return;
+    ADD_FAILURE() << "it waits for a byte";
+    if (write(ends[1], "x", 1) != 1) std::abort();
+  });
+  char byte = 0;
+  const ssize_t count = qrun::ReadOrInterrupt(ends[0], &byte, 1, &came);
+  const int reason = errno;
+  ended.store(true);
+  writer.join();
+  EXPECT_EQ(count, -1);
+  EXPECT_EQ(reason, EINTR);
+  ASSERT_EQ(write(ends[1], "y", 1), 1);
+  EXPECT_EQ(qrun::ReadOrInterrupt(ends[0], &byte, 1, &came), 1) << "what can be read is not";
+  EXPECT_EQ(byte, 'y');
+  close(ends[0]);
+  close(ends[1]);
+}
+
 }  // namespace
