@@ -106,12 +106,14 @@ absl::StatusOr<std::unique_ptr<OutputFile>> OutputFile::Create(const std::string
     }
     close(nameless);
   }
-  const int named = open(temporary.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, mode);
-  if (named < 0) {
-    return WriteError(errno, "cannot create the output", path, "give another place with -o");
+  std::unique_ptr<OutputFile> file(new OutputFile(path, temporary, -1));
+  file->name_.emplace(temporary);  // a signal may end the process as soon as it is there
+  file->fd_ = open(temporary.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, mode);
+  if (file->fd_ < 0) {
+    const int error = errno;
+    file->name_.reset();
+    return WriteError(error, "cannot create the output", path, "give another place with -o");
   }
-  std::unique_ptr<OutputFile> file(new OutputFile(path, temporary, named));
-  file->name_.emplace(temporary);
   return file;
 }
 

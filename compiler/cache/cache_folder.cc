@@ -18,6 +18,7 @@
 #include <system_error>
 #include <tuple>
 
+#include "compiler/cache/artifact_store.h"
 #include "frontends/base/error.h"
 #include "frontends/base/text.h"
 #include "runtime/aot/cache_layout.h"
@@ -161,6 +162,11 @@ absl::StatusOr<std::vector<CacheEntry>> CacheEntries(const std::string& cache) {
   return entries;
 }
 
+std::string CacheEntry::Key() const {
+  const size_t name = path.rfind('/') + 1;
+  return path.substr(name, path.find('.', name) - name);
+}
+
 int RemoveArtifact(const std::string& path) {
   constexpr int kHow = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   int fd = open(path.c_str(), O_RDWR | kHow);  // over NFS, to lock a file alone takes leave to write
@@ -187,7 +193,11 @@ absl::StatusOr<Pruned> PruneCache(const std::string& cache, uint64_t most_bytes,
   for (const CacheEntry& entry : *entries) {
     if (total <= room) break;
     const bool artifact = entry.suffix == qrt::aot::kArtifactSuffix;
-    const int error = artifact ? RemoveArtifact(entry.path) : unlink(entry.path.c_str()) == 0 ? 0 : errno;
+    // Whoever has just made one, or looks whether it is whole, will use it; then it is locked as well.
+    const bool being_made = artifact && MakingLock::IsTaken(cache, entry.Key());
+    const int error = being_made ? EWOULDBLOCK
+                      : artifact ? RemoveArtifact(entry.path)
+                                 : (unlink(entry.path.c_str()) == 0 ? 0 : errno);
     if (error == EWOULDBLOCK) {
       ++pruned.in_use;
       continue;

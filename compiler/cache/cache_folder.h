@@ -30,6 +30,8 @@ struct CacheEntry {
   std::string_view suffix;  // of runtime/aot/cache_layout.h
   uint64_t bytes = 0;
   timespec used = {};  // last, to an hour
+
+  std::string Key() const;
 };
 
 // What is kept under `cache`, code, artifacts, what is known of files, and what drivers compiled, the longest

@@ -52,11 +52,6 @@ bool IsArtifact(const CacheEntry& entry) {
   return entry.suffix == qrt::aot::kArtifactSuffix;
 }
 
-std::string KeyOf(const CacheEntry& entry) {
-  const std::string name = entry.path.substr(entry.path.rfind('/') + 1);
-  return name.substr(0, name.find('.'));
-}
-
 // Another process removed it since the folder was listed.
 bool IsGone(const CacheEntry& entry) {
   return access(entry.path.c_str(), F_OK) != 0 && errno == ENOENT;
@@ -119,7 +114,7 @@ absl::Status List(const CacheArguments& arguments, const Cli& cli) {
 bool IsEntryWhole(const std::string& cache, const CacheEntry& entry, const VerifyProgress& progress) {
   if (entry.suffix == qrt::aot::kCodeSuffix) return !CodeStore::Read(entry.path).empty();
   if (!IsArtifact(entry)) return true;
-  const auto seal = qrt::aot::ReadSeal(cache, KeyOf(entry));
+  const auto seal = qrt::aot::ReadSeal(cache, entry.Key());
   return seal && IsWhole(entry.path, seal->identity, progress);
 }
 
@@ -135,7 +130,7 @@ absl::StatusOr<EntryState> StateOf(const std::string& cache, const CacheEntry& e
     const auto goes_on = [&](uint64_t, uint64_t) { return !sink.Interrupted(); };
     if (IsEntryWhole(cache, entry, look == 0 ? progress : goes_on)) return EntryState::kWhole;
     if (sink.Interrupted()) return absl::CancelledError("interrupted");
-    if (IsGone(entry) || (IsArtifact(entry) && MakingLock::IsTaken(cache, KeyOf(entry)))) {
+    if (IsGone(entry) || (IsArtifact(entry) && MakingLock::IsTaken(cache, entry.Key()))) {
       return EntryState::kOthers;
     }
   }

@@ -42,20 +42,29 @@ void MakePrintable(char* text) {
 std::atomic<pid_t> g_ending = 0;  // the thread that ends the process
 static_assert(std::atomic<pid_t>::is_always_lock_free, "a signal handler may not lock");
 
-// Async-signal-safe, and allocates nothing. Memory runs out for all threads at once: one says it.
-[[noreturn]] void End(Exit exit, std::initializer_list<std::string_view> text) {
+// Returns in one thread: memory runs out, or a page is missing, for several at once, and one says it.
+// Async-signal-safe, like what follows.
+void BeginEnd(Exit exit) {
   const pid_t self = gettid();
   pid_t ending = 0;
-  if (!g_ending.compare_exchange_strong(ending, self)) {
-    if (ending == self) _exit(static_cast<int>(exit));  // what ends the process failed itself
-    for (;;) pause();
-  }
+  if (g_ending.compare_exchange_strong(ending, self)) return;
+  if (ending == self) _exit(static_cast<int>(exit));  // what ends the process failed itself
+  for (;;) pause();
+}
+
+// Allocates nothing.
+[[noreturn]] void Say(Exit exit, std::initializer_list<std::string_view> text) {
   RemoveTemporaries();
   if (g_terminal && write(STDERR_FILENO, "\r\x1b[K", 4) < 0) _exit(static_cast<int>(exit));
   for (std::string_view piece : text) {
     if (write(STDERR_FILENO, piece.data(), piece.size()) < 0) break;  // nobody listens
   }
   _exit(static_cast<int>(exit));
+}
+
+[[noreturn]] void End(Exit exit, std::initializer_list<std::string_view> text) {
+  BeginEnd(exit);
+  Say(exit, text);
 }
 
 void OnLlvmNoMemory(void*, const char*, bool) {
@@ -88,7 +97,9 @@ void OnTerminate() {
 // The kernel could not bring in a page of a mapped file: the file ends before it by now, or its disk failed.
 void OnBusError(int signal, siginfo_t* info, void*) {
   uint64_t offset = 0;
-  if (info->si_code <= 0 || !qrt::FindMappedFile(info->si_addr, g_path, &offset)) {
+  const bool of_memory = info->si_code > 0;
+  if (of_memory) BeginEnd(Exit::kInputRefused);  // there is one g_path
+  if (!of_memory || !qrt::FindMappedFile(info->si_addr, g_path, &offset)) {
     std::signal(signal, SIG_DFL);  // and once more where it came from
     return;
   }
@@ -97,7 +108,7 @@ void OnBusError(int signal, siginfo_t* info, void*) {
   const char* const end = std::to_chars(number, number + sizeof number, offset).ptr;
   const std::string_view byte(number, static_cast<size_t>(end - number));
   const bool artifact = g_artifact != 0;
-  End(artifact ? Exit::kArtifactRefused : Exit::kInputRefused,
+  Say(artifact ? Exit::kArtifactRefused : Exit::kInputRefused,
       {"qcc: error: the file changed while it was read: byte ", byte, " is gone [",
        artifact ? "Q4025" : "Q1009", "]\n  note: ", g_path,
        "\n  help: leave the file alone while it is read, and start again; if nobody cut it short, check the "

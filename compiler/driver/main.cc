@@ -44,6 +44,7 @@ static_assert(std::atomic<int64_t>::is_always_lock_free, "a signal handler may n
 
 // One request to stop may come as several signals: timeout(1) sends one to the process and one to its group.
 constexpr int64_t kOneRequestMs = 500;
+constexpr unsigned kAgainSeconds = 1;
 
 // The first signal asks the compiler to stop at the next safe point, where it removes what it has written. A
 // second one ends it at once: an output that has no name yet goes with the process (OutputFile), and what has
@@ -55,10 +56,17 @@ void OnSignal(int) {
   if (g_interrupted == 0) {
     g_first_signal_ms = ms;
     g_interrupted = 1;
+    alarm(kAgainSeconds);
   } else if (ms - g_first_signal_ms > kOneRequestMs) {
     RemoveTemporaries();
     _exit(static_cast<int>(Exit::kInterrupted));
   }
+}
+
+// A write to a reader who does not read ends with the signal that comes while it waits, not with one that
+// came just before.
+void OnAlarm(int) {
+  alarm(kAgainSeconds);
 }
 
 void InstallSignals() {
@@ -71,6 +79,8 @@ void InstallSignals() {
     // nohup(1), and a shell for SIGINT of what runs in the background, want it to go on.
     if (before.sa_handler != SIG_IGN) sigaction(signal, &action, nullptr);
   }
+  action.sa_handler = OnAlarm;
+  sigaction(SIGALRM, &action, nullptr);
   // A closed pipe or a size limit shows as a failed write, which is reported like every other.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);

@@ -319,6 +319,7 @@ Outcome Converse(const Model& model, const ChatFlags& flags) {
                  "%s, %llu tokens of context. Ctrl-C stops an answer, Ctrl-D ends, /help lists commands.\n",
                  OneLine(name).c_str(), static_cast<unsigned long long>(chat.capacity()));
   }
+  if (Interrupts::Take()) return Outcome::Silent(kExitInterrupted);  // while the model was opened
   LineReader reader((PromptHistory(UsualHistoryFile())));
   for (bool exit = false; !exit;) {
     Interrupts::Take();  // one that came when the answer was complete already

@@ -224,6 +224,7 @@ Outcome CompiledModel(const std::string& gguf, const CompileChoice& choice, cons
     QRUN_RETURN_IF_ERROR(AskCompiler(qcc, gguf, request, choice, &key));
     out->in_use = qrt::aot::UseArtifact(choice.cache, key);
   }
+  if (Interrupts::Pending()) return Outcome::Silent(kExitInterrupted);  // nobody else may look
   if (!out->in_use) {
     return Outcome::Fail(kExitResources, 8009, "what qcc made is gone from the cache at once", choice.cache,
                          "is another program clearing it? Choose another folder with --cache-dir");

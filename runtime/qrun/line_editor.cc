@@ -2,6 +2,7 @@
 
 #include <histedit.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
@@ -62,7 +63,8 @@ void Show(std::string_view text) {
 }
 
 // Whoever had the terminal meanwhile left it as they like.
-extern "C" void OnContinue(int) {
+extern "C" void OnContinue(int signal) {
+  if (HandedToMainThread(signal)) return;
   const int reason = errno;
   tcsetattr(STDIN_FILENO, TCSANOW, &edited);
   Show(kMarkPastes);
@@ -72,6 +74,7 @@ extern "C" void OnContinue(int) {
 
 // Ctrl-Z. The shell gets its terminal as it lent it.
 extern "C" void OnStop(int signal) {
+  if (HandedToMainThread(signal)) return;
   const int reason = errno;
   Show(kNoMarks);
   tcsetattr(STDIN_FILENO, TCSANOW, &usual);
@@ -83,6 +86,24 @@ extern "C" void OnStop(int signal) {
   OnContinue(signal);
   errno = reason;
 }
+
+// Ctrl-Z and fg wait.
+class StopsHeld {
+ public:
+  StopsHeld() {
+    sigset_t stops;
+    sigemptyset(&stops);
+    for (const int signal : {SIGTSTP, SIGCONT}) sigaddset(&stops, signal);
+    pthread_sigmask(SIG_BLOCK, &stops, &before_);
+  }
+  ~StopsHeld() { Release(); }
+  StopsHeld(const StopsHeld&) = delete;
+  StopsHeld& operator=(const StopsHeld&) = delete;
+  void Release() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
 
 // While a line is edited.
 class StopHandlers {
@@ -146,19 +167,23 @@ struct LineReader::Editor {
 
   bool Read(std::string* line) {
     el_resize(edit);  // the window may have another size since
-    std::fputs(kMarkPastes, stderr);
-    tcgetattr(STDIN_FILENO, &usual);
-    // Before the prompt is drawn: libedit does it after, and what is typed between the two is shown twice.
-    el_set(edit, EL_PREP_TERM, 1);
-    tcgetattr(STDIN_FILENO, &edited);
-    int waiting = 0;
-    ahead = ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0 ? static_cast<size_t>(waiting) : 0;
     int count = 0;
     const wchar_t* text = nullptr;
     {
+      StopsHeld held;  // until it is known what a handler is to put back
+      std::fputs(kMarkPastes, stderr);
+      tcgetattr(STDIN_FILENO, &usual);
+      // Before the prompt is drawn: libedit does it after, and what is typed between the two is shown twice.
+      el_set(edit, EL_PREP_TERM, 1);
+      tcgetattr(STDIN_FILENO, &edited);
+      int waiting = 0;
+      ahead = ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0 ? static_cast<size_t>(waiting) : 0;
       const StopHandlers handlers;
+      held.Release();
       text = el_wgets(edit, &count);
     }
+    // libedit did it; then Ctrl-Z and fg may have undone it.
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &usual);
     std::fputs(kNoMarks, stderr);
     if (text == nullptr || count <= 0) return false;
     std::wstring_view typed(text, static_cast<size_t>(count));

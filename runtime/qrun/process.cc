@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
@@ -25,20 +26,31 @@
 namespace qrun {
 namespace {
 
+constexpr std::array<int, Interrupts::kHandled> kSignals = {SIGINT, SIGTERM, SIGHUP};
 // A signal handler can reach nothing else than statics.
-constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 std::atomic<bool> interrupted{false};
 std::atomic<int> ending{0};  // SIGTERM or SIGHUP, once it came
 std::atomic<bool> end_at_once{false};
 std::atomic<qrt_session*> watched{nullptr};
-struct sigaction previous_actions[std::size(kSignals)];
+std::atomic<int64_t> first_ms{0};  // when the first signal of a request came
+static_assert(std::atomic<int64_t>::is_always_lock_free, "a signal handler may not lock");
 char mapped_file[PATH_MAX];  // in which a page was missing
 std::atomic<bool> bus_error{false};
 
+// One request may come as several signals: timeout(1) sends one to the process and one to its group, a closed
+// terminal gives a SIGHUP of the kernel and one of the shell, and who started qrun may hand on the Ctrl-C
+// that it got itself.
+constexpr int64_t kOneRequestMs = 500;
+
 extern "C" void OnInterrupt(int signal) {
+  if (HandedToMainThread(signal)) return;
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const int64_t ms = int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
   if (signal != SIGINT) ending.store(signal);
-  // Only a second Ctrl-C: a closed terminal may give two SIGHUPs, one of the kernel and one of the shell.
-  if ((interrupted.exchange(true) && signal == SIGINT) || end_at_once.load()) {
+  if (!interrupted.load()) first_ms.store(ms);
+  const bool again = interrupted.exchange(true) && signal == SIGINT && ms - first_ms.load() > kOneRequestMs;
+  if (again || end_at_once.load()) {
     qrt::TemporaryName::RemoveAll();
     _exit(Interrupts::ExitCode(kExitInterrupted));
   }
@@ -122,6 +134,14 @@ bool WaitOrInterrupt(int descriptor, short events, const std::atomic<bool>* even
 }
 
 }  // namespace
+
+bool HandedToMainThread(int signal) {
+  const int reason = errno;
+  const pid_t process = getpid();  // and its first thread
+  const bool handed = gettid() != process && tgkill(process, process, signal) == 0;
+  errno = reason;
+  return handed;
+}
 
 uint32_t WriteErrorNumber(int reason) {
   return reason == ENOSPC || reason == EDQUOT || reason == EFBIG ? 6003 : 6002;
@@ -304,11 +324,24 @@ Outcome OutputFile::Refused(const std::string& why) const {
 }
 
 Outcome OutputFile::OpenDescriptor(const std::string& name, int flags) {
+  constexpr int kLookMs = 50;
   const mode_t mode = (flags & O_EXCL) != 0 && private_ ? 0600 : 0666;
-  do {
-    descriptor_ = open(name.c_str(), flags | O_WRONLY | O_CLOEXEC, mode);
-  } while (descriptor_ < 0 && errno == EINTR && !Interrupts::Pending());
-  if (descriptor_ >= 0) return Outcome();
+  // O_NONBLOCK: a FIFO that nobody reads yet would be waited for where a signal that came just before is
+  // lost.
+  for (;;) {
+    descriptor_ = open(name.c_str(), flags | O_WRONLY | O_CLOEXEC | O_NONBLOCK, mode);
+    struct stat status;
+    const bool nobody =
+        descriptor_ < 0 && errno == ENXIO && stat(name.c_str(), &status) == 0 && S_ISFIFO(status.st_mode);
+    if (!nobody && (descriptor_ >= 0 || errno != EINTR)) break;
+    if (Interrupts::Pending()) return Outcome::Silent(kExitInterrupted);
+    if (nobody) poll(nullptr, 0, kLookMs);
+  }
+  if (descriptor_ >= 0) {
+    const int kept = fcntl(descriptor_, F_GETFL);
+    if (kept >= 0) fcntl(descriptor_, F_SETFL, kept & ~O_NONBLOCK);
+    return Outcome();
+  }
   if (errno == ENOENT || errno == ENOTDIR) return Refused("has no folder to lie in");
   if (errno == ENAMETOOLONG) return Refused("has too long a name");
   return Failed("write");
@@ -333,9 +366,10 @@ Outcome OutputFile::Open(const std::string& path, Kind kind) {
   temporary_ = qrt::NameBeside(path, ".tmp-" + std::to_string(getpid()));
   // Of an earlier process with this id; a link that was laid there is not followed.
   unlink(temporary_.c_str());
-  QRUN_RETURN_IF_ERROR(OpenDescriptor(temporary_, O_CREAT | O_EXCL | O_NOFOLLOW));
-  name_.emplace(temporary_);
-  return Outcome();
+  name_.emplace(temporary_);  // a signal may end the process as soon as it is there
+  Outcome outcome = OpenDescriptor(temporary_, O_CREAT | O_EXCL | O_NOFOLLOW);
+  if (!outcome.ok()) name_.reset();
+  return outcome;
 }
 
 Outcome OutputFile::Write(const void* bytes, size_t size) {
@@ -345,10 +379,13 @@ Outcome OutputFile::Write(const void* bytes, size_t size) {
 
 Outcome OutputFile::Commit() {
   if (descriptor_ == STDOUT_FILENO) return Outcome();
-  if (name_ && fsync(descriptor_) != 0) return Failed("sync");
+  // What is interrupted there is a file all the same, and maybe the session that is to be saved.
+  while (name_ && fsync(descriptor_) != 0) {
+    if (errno != EINTR) return Failed("sync");
+  }
   const int closed = close(descriptor_);
   descriptor_ = -1;
-  if (closed != 0) return Failed("write");
+  if (closed != 0 && errno != EINTR) return Failed("write");
   if (name_ && std::rename(temporary_.c_str(), path_.c_str()) != 0) return Failed("rename to");
   name_.reset();
   return Outcome();
@@ -362,16 +399,16 @@ Outcome CheckWritable(const std::string& path, OutputFile::Kind kind) {
 Interrupts::Interrupts() {
   struct sigaction action = {};
   action.sa_handler = OnInterrupt;  // without SA_RESTART: a blocked read returns
-  for (size_t i = 0; i < std::size(kSignals); ++i) {
-    sigaction(kSignals[i], nullptr, &previous_actions[i]);
-    if (previous_actions[i].sa_handler == SIG_IGN) continue;
+  for (size_t i = 0; i < kSignals.size(); ++i) {
+    sigaction(kSignals[i], nullptr, &previous_[i]);
+    if (previous_[i].sa_handler == SIG_IGN) continue;
     sigaction(kSignals[i], &action, nullptr);
   }
 }
 
 Interrupts::~Interrupts() {
   Watch(nullptr);
-  for (size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &previous_actions[i], nullptr);
+  for (size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &previous_[i], nullptr);
 }
 
 void Interrupts::Watch(qrt_session* session) {

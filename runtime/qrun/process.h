@@ -2,6 +2,7 @@
 #ifndef RUNTIME_QRUN_PROCESS_H_
 #define RUNTIME_QRUN_PROCESS_H_
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <atomic>
@@ -36,6 +37,10 @@ Outcome ReadText(const std::string& path, std::string* out);
 Outcome ReadFile(const std::string& path, size_t most, std::string* out);
 // Standard input to its end; stops early with exit 130 when interrupted.
 Outcome ReadStdin(std::string* out);
+// For signal handlers. A signal to the process may come to any thread that lets it in, and a graphics
+// driver's threads may: the waits of the main thread, which hold it back until they can be ended, would miss
+// it there. True: this is not the main thread, which gets the signal.
+bool HandedToMainThread(int signal);
 // read() that an interrupt ends with EINTR even if it comes just before. So does `event`, where there is one:
 // what a handler of SIGCONT or SIGTSTP sets.
 ssize_t ReadOrInterrupt(int descriptor, void* buffer, size_t size, const std::atomic<bool>* event = nullptr);
@@ -107,10 +112,11 @@ class OutputFile {
 Outcome CheckWritable(const std::string& path, OutputFile::Kind kind);
 
 // Ctrl-C (SIGINT), and the wish that qrun ends (SIGTERM, SIGHUP): a signal only sets a flag and cancels the
-// watched session, so that what is asked for is still saved and nothing half-written stays. A second Ctrl-C
-// before the flag is taken ends the process at once.
+// watched session, so that what is asked for is still saved and nothing half-written stays. A Ctrl-C more
+// than half a second later, before the flag is taken, ends the process at once.
 class Interrupts {
  public:
+  static constexpr size_t kHandled = 3;  // signals
   // Installs the handler; a signal that is ignored stays so (nohup(1) does it, and a shell with SIGINT for
   // what a script runs in the background).
   Interrupts();
@@ -125,6 +131,9 @@ class Interrupts {
   static bool Take();
   // `exit`, or 128 plus the signal where that made it kExitInterrupted.
   static int ExitCode(int exit);
+
+ private:
+  struct sigaction previous_[kHandled];
 };
 
 // While there is one, the first signal ends the process with its exit code: for work that cannot be stopped

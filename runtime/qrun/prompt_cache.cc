@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@
 #include "runtime/base/descriptor.h"
 #include "runtime/qrun/escape.h"
 #include "runtime/qrun/prefix_file.h"
+#include "runtime/qrun/process.h"
 
 namespace qrun {
 namespace {
@@ -26,12 +28,16 @@ using qrt::Descriptor;
 constexpr uint64_t kUsualBytes = uint64_t{4} << 30;
 constexpr std::string_view kTemporary = ".tmp-";
 
-// Of the folder, among those who write into it.
+// Of the folder, among those who write into it. Not for one who is told to end: another one may be stopped.
 class Lock {
  public:
   explicit Lock(const std::string& folder)
       : folder_(open(folder.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY)) {
-    while (folder_.ok() && !(locked_ = flock(folder_.get(), LOCK_EX) == 0) && errno == EINTR) continue;
+    constexpr int kLookMs = 20;
+    while (folder_.ok() && !(locked_ = flock(folder_.get(), LOCK_EX | LOCK_NB) == 0)) {
+      if ((errno != EWOULDBLOCK && errno != EINTR) || Interrupts::Pending()) return;
+      poll(nullptr, 0, kLookMs);
+    }
   }
   bool ok() const { return locked_; }
 

@@ -63,7 +63,7 @@ qrt_artifact* Open(const std::string& gguf, const Target& target) {
   compiler::PipelineOptions options;
   options.input = std::string(QCC_SOURCE_DIR) + "/" + gguf;
   options.output = testing::TempDir() + "/qcc_engine_" + target.Name() + "_" +
-                   std::filesystem::path(gguf).stem().string() + ".qbin";
+                   std::filesystem::path(gguf).stem().string() + "_" + std::to_string(getpid()) + ".qbin";
   options.targets = {target.device};
   options.cpu.clear();
   if (target.device == "cpu") {

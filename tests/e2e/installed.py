@@ -11,7 +11,7 @@ EXAMPLES = os.path.join(ROOT, "examples", "embed")
 
 def run(*command, cwd=None, env=None, stdin=b""):
     """A command that may fail: its exit code, standard output and standard error."""
-    p = subprocess.run([str(c) for c in command], capture_output=True, cwd=cwd, env=env, input=stdin, timeout=120)
+    p = subprocess.run([str(c) for c in command], capture_output=True, cwd=cwd, env=env, input=stdin, timeout=1200)
     return p.returncode, p.stdout.decode(errors="replace"), p.stderr.decode(errors="replace")
 
 

@@ -2,6 +2,7 @@
 """The command lines of qcc and qrun as scripts and people meet them: streams, exit codes, errors, options, signals."""
 import collections
 import fcntl
+import itertools
 import json
 import math
 import os
@@ -409,10 +410,12 @@ def utf8(h, model):
             h.check(f"valid UTF-8, seed {seed}", len(text) > 100)
         except UnicodeDecodeError as e:
             h.check(f"valid UTF-8, seed {seed}", False, f"{e}: {out[max(0, e.start - 8):e.start + 8]!r}")
-    process = start(h, model, *WILD, "-p", "My", "-n", 200, "--seed", "5")
+    reader, writer = os.pipe2(os.O_DIRECT | os.O_CLOEXEC)  # each write is a read of its own, however late
+    process = start(h, model, *WILD, "-p", "My", "-n", 200, "--seed", "5", stdout=writer)
+    os.close(writer)
     pieces = 0
     while True:
-        piece = os.read(process.stdout.fileno(), 1 << 16)
+        piece = os.read(reader, 1 << 16)
         if not piece:
             break
         pieces += 1
@@ -421,14 +424,14 @@ def utf8(h, model):
         except UnicodeDecodeError as e:
             h.check("streamed pieces are whole UTF-8", False, str(e))
             break
+    os.close(reader)
     h.check("output is streamed", process.wait() == 0 and pieces > 10, f"{pieces} pieces")
-    process.stdout.close()
     process.stderr.close()
 
 
 def start(h, *args, **options):
     return subprocess.Popen([os.path.join(h.args.bin, "qrun"), *map(str, args)], stdin=options.pop("stdin", subprocess.DEVNULL),
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+                            stdout=options.pop("stdout", subprocess.PIPE), stderr=subprocess.PIPE, **options)
 
 
 def interrupt(h, model):
@@ -436,8 +439,8 @@ def interrupt(h, model):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
 
-    def ended(number, prepare):
-        process = start(h, model, *WILD, "-p", "My", "--seed", "1", "--timing=json", preexec_fn=prepare)
+    def ended(number, prepare, *options):
+        process = start(h, model, *WILD, "-p", "My", "--seed", "1", "--timing=json", *options, preexec_fn=prepare)
         first = os.read(process.stdout.fileno(), 1 << 16)
         process.send_signal(number)
         rest, err = process.communicate(timeout=300)
@@ -446,7 +449,7 @@ def interrupt(h, model):
         return process.returncode, json.loads(err.decode())["reason"]
 
     def body():
-        code, reason = ended(signal.SIGINT, heard)
+        code, reason = ended(signal.SIGINT, heard, "--ignore-eos")
         assert (code, reason) == (130, "interrupted"), f"exit {code}, reason {reason}"
     h.case("Ctrl-C stops a generation: exit 130, whole UTF-8", body)
 
@@ -462,7 +465,8 @@ def interrupt(h, model):
             f.write("940 1209 937")
         commands = (("qrun", model, *WILD, "-p", "My", "--ignore-eos", "-n", 40, "-q", "--save-session", session),
                     ("qrun", "logits", model, "--tokens", ids, "-o", "-"), ("qcc", "inspect", model))
-        for tool, *arguments in commands:
+        # Late: it waits for its reader by then. Else it begins to, maybe, when the signal has come already.
+        for (tool, *arguments), late in itertools.product(commands, (True, False)):
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 reader, writer = os.pipe()
                 os.set_blocking(writer, False)
@@ -475,7 +479,7 @@ def interrupt(h, model):
                                            preexec_fn=heard)
                 os.close(writer)
                 until_caught(process, number)
-                time.sleep(1)  # until it waits for its reader
+                time.sleep(1 if late else 0)
                 process.send_signal(number)
                 try:
                     err = process.communicate(timeout=300)[1]
@@ -555,7 +559,7 @@ def chat(h, model):
     h.case("chat on a terminal: two turns, Ctrl-D ends", body)
 
     def stopped():
-        screen = Screen(h, model, "--temp", "100", "--top-k", "0", "--top-p", "1", "--seed", "1", "--timing=json")
+        screen = Screen(h, model, "--temp", "100", "--top-k", "0", "--top-p", "1", "--ignore-eos", "--seed", "1", "--timing=json")
         try:
             screen.prompts(1)
             screen.type(b"Talk\n")

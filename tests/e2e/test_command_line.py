@@ -153,12 +153,16 @@ def full(h):
 
 def signals(h, tokens):
     """nohup(1) ignores SIGHUP for what it starts, which goes on then."""
+    endless = h.path("endless.txt")
+    with open(endless, "w") as f:
+        f.write("1 " * 20000)
+
     def ended(ignore):
         def prepare():
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.signal(signal.SIGHUP, signal.SIG_IGN if ignore else signal.SIG_DFL)
 
-        process = subprocess.Popen([os.path.join(h.args.bin, "qcc"), "eval", TINY, "--tokens", tokens, "-o", h.path("hangup.bin")], preexec_fn=prepare,
+        process = subprocess.Popen([os.path.join(h.args.bin, "qcc"), "eval", TINY, "--tokens", tokens if ignore else endless, "-o", h.path("hangup.bin")], preexec_fn=prepare,
                                    stderr=subprocess.DEVNULL)
         until_caught(process, signal.SIGTERM if ignore else signal.SIGHUP)
         time.sleep(0.02)  # where it is ignored, SIGHUP is next

@@ -1,12 +1,11 @@
 #include "runtime/device/cpu/thread_pool.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <system_error>
 
+#include "runtime/base/signals_blocked.h"
 #include "runtime/device/cpu/futex.h"
 
 namespace qrt {
@@ -40,25 +39,6 @@ static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t), "a futex is the
 const uint32_t* Word(const std::atomic<uint32_t>& a) {
   return reinterpret_cast<const uint32_t*>(&a);
 }
-
-// Blocks every signal in this thread, and so in threads that it starts: the embedder's handlers run on his
-// threads. Those of a thread's own fault are let through: blocked, they would end the process without asking
-// his handler.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    for (int fault : {SIGBUS, SIGSEGV, SIGFPE, SIGILL, SIGTRAP}) sigdelset(&all, fault);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
 
 }  // namespace
 

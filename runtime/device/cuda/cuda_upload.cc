@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/base/signals_blocked.h"
+
 namespace qrt::cuda {
 namespace {
 
@@ -46,6 +48,7 @@ void Fill(uint8_t* to, std::span<const uint8_t> from) {
   };
   std::vector<std::jthread> others;
   others.reserve(threads - 1);
+  const SignalsBlocked blocked;
   size_t begun = 1;
   try {
     for (; begun < threads; ++begun) others.emplace_back([&copy, i = begun] { copy(i); });

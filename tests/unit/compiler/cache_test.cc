@@ -297,6 +297,23 @@ TEST_F(CacheTest, WhoMakesAnArtifactIsSeen) {
   EXPECT_FALSE(MakingLock::IsTaken(cache_, key));
 }
 
+// Between the name and the seal nobody has it in use, nor while it is read through once more.
+TEST_F(CacheTest, AnArtifactThatIsBeingMadeStays) {
+  const std::string key(32, 'a'), path = qrt::aot::ArtifactPath(cache_, key);
+  ASSERT_TRUE(MakeCacheFolder(qrt::aot::ArtifactFolder(cache_)).ok());
+  std::ofstream(path) << "whole";
+  {
+    const auto lock = MakingLock::Take(cache_, key, [](bool) { return false; });
+    ASSERT_TRUE(lock.ok()) << lock.status();
+    const auto pruned = PruneCache(cache_, 0);
+    ASSERT_TRUE(pruned.ok()) << pruned.status();
+    EXPECT_EQ(pruned->in_use, 1u);
+    EXPECT_TRUE(std::filesystem::exists(path)) << "its maker loses it";
+  }
+  ASSERT_TRUE(PruneCache(cache_, 0).ok());
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
 // Each removes what the others leave to be removed, no more.
 TEST_F(CacheTest, PrunesAtOnceRemoveWhatOneWould) {
   constexpr int kFiles = 4000, kLeft = 3000;

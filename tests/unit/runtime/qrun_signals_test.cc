@@ -1,4 +1,6 @@
 // qrun told to end, or met by a limit of the file size: nothing is lost and nothing half-written stays.
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -164,6 +166,96 @@ TEST_F(QrunSignals, ACheckEnds) {
     const Result result = process.Wait();
     EXPECT_EQ(result.exit, exit) << "what is computed went on to its end: " << result.out << result.err;
   }
+}
+
+// timeout(1) sends a signal to the process and to its group, and who started qrun may hand Ctrl-C on.
+TEST_F(QrunSignals, OneRequestMayBeTwoSignals) {
+  const std::string endless = Endless(), file = File("twice.session");
+  WriteFile(File("stdout"), "");
+  Process process(folder(), {endless, "-p", "talk", "--ctx", "100000", "--save-session", file}, "");
+  EXPECT_TRUE(Until([] { return Slurp(File("stdout")).size() > 20; }));
+  // Handlers of signals that wait together run one inside the other, the last one first: SIGINT's is second.
+  for (const int signal : {SIGSTOP, SIGINT, SIGTERM, SIGCONT}) process.Signal(signal);
+  const Result result = process.Wait();
+  EXPECT_EQ(result.exit, 143) << result.err;
+  EXPECT_EQ(access(file.c_str(), F_OK), 0) << "the session is not saved: " << result.err;
+}
+
+TEST_F(QrunSignals, ASignalToAnotherThreadEndsTheWaitOfTheFirst) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const qrun::Interrupts interrupts;
+  std::atomic<bool> ended{false};
+  std::thread driver([&] {
+    pthread_kill(pthread_self(), SIGINT);
+    if (Until([&] { return ended.load(); })) return;
+    ADD_FAILURE() << "it waits for a byte";
+    if (write(ends[1], "x", 1) != 1) std::abort();
+  });
+  char byte = 0;
+  EXPECT_EQ(qrun::ReadOrInterrupt(ends[0], &byte, 1), -1);
+  EXPECT_EQ(errno, EINTR);
+  ended.store(true);
+  driver.join();
+  EXPECT_TRUE(qrun::Interrupts::Take());
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST_F(QrunSignals, HandlersAreGivenBackWhereTheyAreNested) {
+  struct sigaction before, after;
+  sigaction(SIGTERM, nullptr, &before);
+  {
+    const qrun::Interrupts outer;
+    const qrun::Interrupts inner;
+  }
+  sigaction(SIGTERM, nullptr, &after);
+  EXPECT_EQ(after.sa_handler, before.sa_handler) << "a signal has no effect any more";
+}
+
+TEST_F(QrunSignals, AnOutputThatNobodyReadsIsNotWaitedForBehindASignal) {
+  const std::string fifo = File("unread");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  const qrun::Interrupts interrupts;
+  raise(SIGINT);
+  std::atomic<bool> ended{false};
+  std::thread reader([&] {
+    if (Until([&] { return ended.load(); })) return;
+    ADD_FAILURE() << "it waits for a reader";
+    close(open(fifo.c_str(), O_RDONLY));
+  });
+  qrun::OutputFile file;
+  const qrun::Outcome outcome = file.Open(fifo);
+  ended.store(true);
+  reader.join();
+  EXPECT_EQ(outcome.exit_code(), qrun::kExitInterrupted) << outcome.Text();
+  EXPECT_TRUE(qrun::Interrupts::Take());
+}
+
+// Another qrun may be stopped while it has the folder.
+TEST_F(QrunSignals, WhoIsToldToEndDoesNotWaitForThePromptCache) {
+  const std::string endless = Endless(), cache = File("held-cache"), session = File("held.session");
+  ASSERT_EQ(mkdir(cache.c_str(), 0700), 0);
+  const int held = open(cache.c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(flock(held, LOCK_EX), 0);
+  WriteFile(File("stdout"), "");
+  Process process(
+      folder(),
+      {endless, "-p", "talk", "--ctx", "100000", "--prompt-cache", cache, "--save-session", session}, "");
+  EXPECT_TRUE(Until([] { return Slurp(File("stdout")).size() > 20; }));
+  process.Signal(SIGTERM);
+  std::atomic<bool> ended{false};
+  std::thread holder([&] {
+    if (Until([&] { return ended.load(); })) return;
+    ADD_FAILURE() << "it waits for the folder";
+    flock(held, LOCK_UN);
+  });
+  const Result result = process.Wait();
+  ended.store(true);
+  holder.join();
+  close(held);
+  EXPECT_EQ(result.exit, 143) << result.err;
+  EXPECT_EQ(access(session.c_str(), F_OK), 0) << "the session is not saved: " << result.err;
 }
 
 // Ctrl-Z between the drawing of a key and the wait for the next one: after fg the line was not drawn again.
