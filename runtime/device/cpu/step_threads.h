@@ -63,6 +63,7 @@ class StepThreads {
   std::array<Usual, 8> usual_{};  // a draft's steps and those that check them have a few kinds
   size_t replaced_ = 0;           // of usual_, by the next kind that is not known
   StepTime watched_;              // sums over steps on count_ threads since the last look
+  double running_ = 0;            // threads that had a core then, in the mean
   double calm_seconds_ = 0;       // since a look that found threads without a core
   // Of a trial: all its steps; those of a kind that is known, and what these usually take.
   double trial_seconds_ = 0, tried_seconds_ = 0, usual_seconds_ = 0;

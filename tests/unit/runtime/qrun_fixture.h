@@ -52,6 +52,17 @@ bool Until(Condition condition) {
   return true;
 }
 
+// Waits until a process does something at this signal but end.
+inline void ExpectHandles(pid_t pid, int signal) {
+  EXPECT_TRUE(Until([&] {
+    const std::string status = Slurp("/proc/" + std::to_string(pid) + "/status");
+    const size_t at = status.find("SigCgt:");
+    return at != std::string::npos &&
+           (std::stoull(status.substr(at + std::strlen("SigCgt:")), nullptr, 16) >> (signal - 1) & 1) != 0;
+  })) << "it does nothing at signal "
+      << signal;
+}
+
 // Starts qrun with stdin, stdout and stderr as files. `reader_left`: stdout is a pipe that nobody reads any
 // more.
 class Process {
@@ -81,12 +92,7 @@ class Process {
   }
   // Waits until the program has begun so far that SIGINT does not simply end it, and `work` longer.
   void ExpectWorks(std::chrono::milliseconds work) const {
-    EXPECT_TRUE(Until([&] {
-      const std::string status = Slurp("/proc/" + std::to_string(pid_) + "/status");
-      const size_t at = status.find("SigCgt:");
-      return at != std::string::npos &&
-             (std::stoull(status.substr(at + std::strlen("SigCgt:")), nullptr, 16) >> (SIGINT - 1) & 1) != 0;
-    })) << "it handles no signals";
+    ExpectHandles(pid_, SIGINT);
     std::this_thread::sleep_for(work);
   }
   void Interrupt() { kill(pid_, SIGINT); }
@@ -121,6 +127,7 @@ class Terminal {
     }
   }
   ~Terminal() { close(terminal_); }
+  pid_t pid() const { return pid_; }
   // Whether the system shows what is typed; otherwise the program does.
   bool SystemEchoes() const {
     termios settings = {};

@@ -181,6 +181,16 @@ TEST_F(QrunSignals, OneRequestMayBeTwoSignals) {
   EXPECT_EQ(access(file.c_str(), F_OK), 0) << "the session is not saved: " << result.err;
 }
 
+TEST_F(QrunSignals, CtrlCWhileAModelIsOpenedCounts) {
+  for (int i = 0; i < 5; ++i) {
+    Terminal terminal({model()});
+    qrun_test::ExpectHandles(terminal.pid(), SIGINT);
+    terminal.Signal(SIGINT);
+    terminal.Type("\x04");  // ends it, where it has forgotten
+    EXPECT_EQ(terminal.Wait(), 130);
+  }
+}
+
 TEST_F(QrunSignals, ASignalToAnotherThreadEndsTheWaitOfTheFirst) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

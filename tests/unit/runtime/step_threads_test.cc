@@ -20,7 +20,7 @@ struct Machine {
   // Threads share the work; where a core is missing, all sleep until it has been given back.
   StepTime Step(uint32_t threads, double work = 1) const {
     const double seconds = work * one_thread / std::min(threads, cores);
-    return {threads + busy > cores ? 2.2 * seconds : seconds, threads * seconds};
+    return {threads + busy > cores ? 2.2 * seconds : seconds, work * one_thread};
   }
 };
 
@@ -88,6 +88,29 @@ TEST(StepThreads, StayWhereFewerAreSlower) {
   }
   EXPECT_GT(fewer, 0u) << "fewer were never tried";
   EXPECT_LT(fewer, kSteps / 50);
+}
+
+// 128 cores, of which layers with few work items leave some asleep: no step waits for a few threads.
+TEST(StepThreads, ALongStepIsNotTriedOnFewOfMany) {
+  StepThreads threads(128);
+  double seconds = 0, tried = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const uint32_t count = threads.count();
+    ASSERT_GE(count, 32u) << "step " << i;  // 1.2 s
+    const double took = 0.3 * 128 / count;
+    seconds += took;
+    if (count < 128) tried += took;
+    threads.Took({0, 512}, {took, 0.7 * 128 * 0.3});
+  }
+  EXPECT_GT(tried, 0);
+  EXPECT_LT(tried, 0.02 * seconds);
+}
+
+// Where there are more threads than cores, half of them is a gain, and half of those.
+TEST(StepThreads, LongStepsComeDownToTheCores) {
+  StepThreads threads(128);
+  Pass(&threads, {.cores = 8, .one_thread = 4}, 3000);
+  EXPECT_EQ(threads.count(), 8u);
 }
 
 // Steps that draft and steps that check what was drafted, in turns: times are compared kind by kind.
