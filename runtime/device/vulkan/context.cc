@@ -30,6 +30,7 @@ VulkanBuffer& VulkanBuffer::operator=(VulkanBuffer&& other) noexcept {
   address_ = std::exchange(other.address_, 0);
   offset_ = std::exchange(other.offset_, 0);
   mapped_ = std::exchange(other.mapped_, nullptr);
+  cached_ = std::exchange(other.cached_, false);
   return *this;
 }
 
@@ -50,6 +51,10 @@ VkResult VulkanBuffer::CreateBuffer(uint64_t bytes, const void* chain, VkMemoryR
 
 VkResult VulkanBuffer::TakeMemory(int type, uint64_t bytes, const void* chain) {
   if (type < 0) return VK_ERROR_FEATURE_NOT_PRESENT;
+  const VkPhysicalDeviceMemoryProperties& memory = context_->facts().memory;
+  // Not even to be asked for (VUID-vkAllocateMemory-pAllocateInfo-01713).
+  if (bytes > memory.memoryHeaps[memory.memoryTypes[type].heapIndex].size)
+    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
   const VkDeviceFunctions& vk = context_->vk();
   VkMemoryAllocateFlagsInfo flags{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO};
   flags.pNext = chain;
@@ -64,6 +69,7 @@ VkResult VulkanBuffer::TakeMemory(int type, uint64_t bytes, const void* chain) {
     return result;
   }
   ++context_->allocations_;
+  cached_ = (memory.memoryTypes[type].propertyFlags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0;
   return vk.BindBufferMemory(context_->device(), buffer_, memory_, 0);
 }
 
@@ -161,6 +167,7 @@ void VulkanBuffer::Free() {
   memory_ = VK_NULL_HANDLE;
   bytes_ = address_ = offset_ = 0;
   mapped_ = nullptr;
+  cached_ = false;
 }
 
 Result<std::unique_ptr<VulkanContext>> VulkanContext::Create(std::unique_ptr<VulkanInstance> instance,
@@ -237,6 +244,12 @@ int VulkanContext::MemoryType(VulkanMemoryKind kind, uint32_t types) const {
     if (found < 0) found = static_cast<int>(i);
   }
   return found;
+}
+
+bool VulkanContext::reads_in_place() const {
+  const int type = MemoryType(VulkanMemoryKind::kDevice, std::numeric_limits<uint32_t>::max());
+  return unified_ && type >= 0 &&
+         (facts_.memory.memoryTypes[type].propertyFlags & VK_MEMORY_PROPERTY_HOST_CACHED_BIT) != 0;
 }
 
 bool VulkanContext::can_import() const {

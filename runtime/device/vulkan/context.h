@@ -44,6 +44,7 @@ class VulkanBuffer {
   uint64_t bytes() const { return bytes_; }
   uint64_t address() const { return address_; }  // multiple of 256
   uint8_t* mapped() const { return mapped_; }    // of `address`; null: the host cannot reach it
+  bool cached() const { return cached_; }        // what the host reads there
   VkBuffer buffer() const { return buffer_; }
   uint64_t offset() const { return offset_; }  // of `address` in the buffer
 
@@ -58,6 +59,7 @@ class VulkanBuffer {
   VkDeviceMemory memory_ = VK_NULL_HANDLE;
   uint64_t bytes_ = 0, address_ = 0, offset_ = 0;
   uint8_t* mapped_ = nullptr;
+  bool cached_ = false;
 };
 
 class VulkanContext {
@@ -74,6 +76,8 @@ class VulkanContext {
   VkDevice device() const { return device_; }
   const VulkanFacts& facts() const { return facts_; }
   bool unified() const { return unified_; }
+  // Whether the host has what it reads of device memory in its caches.
+  bool reads_in_place() const;
   // Whether host memory can become a buffer, and kernels reach it as fast as any.
   bool can_import() const;
 

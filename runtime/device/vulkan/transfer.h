@@ -12,8 +12,9 @@
 
 namespace qrt {
 
-// Memory that the host reaches is copied in place; the rest goes through two pieces of host memory, one
-// filled while the other is on its way. Each call returns when everything has arrived.
+// Memory that the host reaches is copied in place, but what it reaches past its caches is not read there
+// (some integrated GPUs' memory); the rest goes through two pieces of host memory, one filled while the other
+// is on its way. Each call returns when everything has arrived.
 class VulkanTransfer {
  public:
   explicit VulkanTransfer(VulkanContext& context) : context_(context) {}
@@ -21,7 +22,7 @@ class VulkanTransfer {
   VulkanTransfer(const VulkanTransfer&) = delete;
   VulkanTransfer& operator=(const VulkanTransfer&) = delete;
 
-  // Takes the host memory; nothing where the host reaches all memory.
+  // Takes the host memory; nothing where the host reads all memory in place.
   VkResult Init();
   uint64_t host_bytes() const { return staging_.bytes(); }
 

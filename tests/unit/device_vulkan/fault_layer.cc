@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <optional>
 
 namespace qrt::testing {
@@ -64,6 +65,10 @@ template <typename... Args>
 void Look(Args...) {}
 void Look(VkDevice, const VkPipelineCacheCreateInfo* create, const VkAllocationCallbacks*, VkPipelineCache*) {
   FaultLayer::Get().cache_bytes_given = create->initialDataSize;
+}
+void Look(VkDevice, const VkMemoryAllocateInfo* allocate, const VkAllocationCallbacks*, VkDeviceMemory*) {
+  uint64_t& largest = FaultLayer::Get().largest_asked;
+  largest = std::max<uint64_t>(largest, allocate->allocationSize);
 }
 
 template <typename F>

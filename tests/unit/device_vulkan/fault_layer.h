@@ -34,6 +34,7 @@ struct FaultLayer {
   std::map<std::string, uint64_t, std::less<>> calls;
   uint64_t matching = 0;           // calls since Fail that it means
   uint64_t cache_bytes_given = 0;  // of the last vkCreatePipelineCache
+  uint64_t largest_asked = 0;      // bytes, of a vkAllocateMemory
   int64_t live = 0;                // objects made and not destroyed
 
   // One more call; takes no memory but for the first of that name.

@@ -301,6 +301,43 @@ TEST_F(VulkanFaults, AnIntegratedGpuTakesItsOtherMemory) {
       << "across a bus that is another matter";
 }
 
+// A driver need not refuse it: the specification forbids the question.
+TEST_F(VulkanFaults, NothingLargerThanItsHeapIsAskedFor) {
+  constexpr uint64_t kHeap = uint64_t{1} << 20;
+  faults().memory = [](VkPhysicalDeviceMemoryProperties2* m) {
+    for (VkMemoryHeap& heap : m->memoryProperties.memoryHeaps) heap.size = kHeap;
+  };
+  const std::unique_ptr<Device> device = Create(ToyArtifact(), Options());
+  ASSERT_NE(device, nullptr);
+  DeviceBuffer buffer;
+  EXPECT_EQ(device->Allocate(2 * kHeap, &buffer), DeviceResult::kOutOfMemory);
+  EXPECT_LE(faults().largest_asked, kHeap);
+}
+
+// Integrated GPUs of AMD: a session would be saved word by word.
+TEST_F(VulkanFaults, MemoryThatTheHostDoesNotCacheIsReadByTheDevice) {
+  for (const bool cached : {true, false}) {
+    faults().memory = [cached](VkPhysicalDeviceMemoryProperties2* m) {
+      for (VkMemoryType& type : m->memoryProperties.memoryTypes) {
+        if (!cached) type.propertyFlags &= ~VkMemoryPropertyFlags{VK_MEMORY_PROPERTY_HOST_CACHED_BIT};
+      }
+    };
+    const std::unique_ptr<Device> device = Create(ToyArtifact(), Options());
+    ASSERT_NE(device, nullptr);
+    std::vector<uint8_t> bytes(20 << 20), back(bytes.size());
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 7 + (i >> 12));
+    DeviceBuffer buffer;
+    ASSERT_EQ(device->Allocate(bytes.size(), &buffer), DeviceResult::kOk) << device->last_error();
+    ASSERT_EQ(device->Write({{{&buffer, 0, bytes.data(), bytes.size()}}}), DeviceResult::kOk);
+    const uint64_t before = faults().calls["vkQueueSubmit"];
+    ASSERT_EQ(device->Read({{{&buffer, 0, back.data(), back.size()}}}), DeviceResult::kOk);
+    EXPECT_EQ(faults().calls["vkQueueSubmit"] - before, cached ? 0u : 3u) << "pieces of 8 MiB";
+    EXPECT_TRUE(bytes == back);
+    device->Free(&buffer);
+    ExpectDecodes(*device, {1, 2, 3});
+  }
+}
+
 TEST_F(VulkanFaults, ADriverThatFailsMakesItsDeviceUnusableInTheList) {
   faults().Fail("vkEnumerateDeviceExtensionProperties", 1, VK_ERROR_INITIALIZATION_FAILED);
   const auto list = ListVulkanDevices(loader());
