@@ -199,12 +199,13 @@ void CheckStore(Lab& lab, const Sequence& x) {
   }
 }
 
-void CheckAttention(Lab& lab, const Sequence& x) {
+// Tokens from `first` on.
+void CheckAttention(Lab& lab, const Sequence& x, int64_t first = 0) {
   const Shape& s = x.s;
   const std::vector<double> cache = Cache(lab, x);
   const int64_t capacity = x.memory.capacity(), dim = s.head_dim, group = s.q_heads / s.kv_heads;
   std::vector<double> want;
-  for (int64_t t = 0; t < x.tokens; ++t) {
+  for (int64_t t = first; t < x.tokens; ++t) {
     for (int64_t h = 0; h < s.q_heads; ++h) {
       const double* keys = &cache[h / group * capacity * dim];
       const double* values = &cache[(s.kv_heads + h / group) * capacity * dim];
@@ -226,7 +227,7 @@ void CheckAttention(Lab& lab, const Sequence& x) {
       }
     }
   }
-  EXPECT_TRUE(Near(x.out, want, 1e-11, s.OutWidth()));
+  EXPECT_TRUE(Near({x.out.begin() + first * s.OutWidth(), x.out.end()}, want, 1e-11, s.OutWidth()));
 }
 
 class AttentionConformance : public ConformanceTest {};
@@ -259,6 +260,26 @@ TEST_P(AttentionConformance, Company) {
     for (int64_t t = 33; t < 40; ++t) StepOver(lab, {{&c, t - 32, 1}, {&a, t, 1}, {&b, t - 29, 1}}, 4);
     EXPECT_TRUE(SameBits(AsBytes(a.out), AsBytes(alone.out)));
     EXPECT_TRUE(SameBits(AsBytes(a.q_out), AsBytes(alone.q_out)));
+    if (HasFailure()) return;
+  }
+}
+
+// Behind so many positions a chunk has several tiles, and there are as many chunks as there may be: what a
+// tile keeps for the next one, and what is asked for ahead, counts.
+TEST_P(AttentionConformance, ChunksOfSeveralTiles) {
+  QCC_OPEN_OR_SKIP(lab, AttentionSuite());
+  constexpr int64_t kLast = 9;
+  for (const auto& [s, tokens] : {std::pair<Shape, int64_t>{kShapes[2], 1113}, {kShapes[1], 2113}}) {
+    SCOPED_TRACE(s.name + ", " + std::to_string(tokens) + " tokens");
+    Sequence x(lab, s, tokens, 11);
+    Feed(lab, x, 0, tokens, kPrefill);
+    CheckAttention(lab, x, tokens - kLast);
+    const std::vector<float> prompt = x.out;
+    for (const int64_t length : {1, 4}) {
+      std::fill(x.out.end() - kLast * s.OutWidth(), x.out.end(), NAN);
+      Feed(lab, x, tokens - kLast, tokens, length);
+      EXPECT_TRUE(SameBits(AsBytes(x.out), AsBytes(prompt))) << "steps of " << length;
+    }
     if (HasFailure()) return;
   }
 }

@@ -98,6 +98,11 @@ std::vector<Linear> Linears() {
     }
     if (f.name == "q8_0") all.push_back({f, true, 8192, 16, "store", 40});
     if (f.name == "q6_k") all.push_back({f, true, 1024, 77, "store", 4, true});
+    // So many columns that few rows take most parts and most threads of a workgroup.
+    for (int64_t rows : {1, 4, 8}) {
+      if (f.name == "q8_0") all.push_back({f, true, 2048, 33, "add", rows});
+      if (f.name == "q4_k") all.push_back({f, true, 6144, 33, "swiglu", rows});
+    }
     // Enough tiles for the kernels of many rows, with and without a second scale or a shift.
     if (f.name == "q8_0") all.push_back({f, true, 96, 1020, "add", 40});
     if (f.name == "q4_k") all.push_back({f, true, 256, 510, "swiglu", 40});
