@@ -122,6 +122,7 @@ std::vector<Val> MatrixBlockKernel::Tile(const Walk& walk, const MatrixTiles::La
       [&] {
         const auto [words, any] = tiles_.WithoutNoNumbers(values, t0, LeastSeen(walk));
         b_.If(any, [&] { NoteZeroed(); });
+        b_.SubgroupBarrier();  // matrix units take whole subgroups
         return words;
       },
       [&] { return values; });
