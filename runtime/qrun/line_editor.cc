@@ -183,7 +183,7 @@ struct LineReader::Editor {
       text = el_wgets(edit, &count);
     }
     // libedit did it; then Ctrl-Z and fg may have undone it.
-    tcsetattr(STDIN_FILENO, TCSADRAIN, &usual);
+    tcsetattr(STDIN_FILENO, TCSANOW, &usual);
     std::fputs(kNoMarks, stderr);
     if (text == nullptr || count <= 0) return false;
     std::wstring_view typed(text, static_cast<size_t>(count));
