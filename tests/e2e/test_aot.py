@@ -209,9 +209,10 @@ def killed(h, right, count, tries):
         for line in process.stderr:
             if b"read model" in line:  # qcc is at work
                 break
+        ended = process.poll() is not None
         process.send_signal(signal.SIGTERM)
         process.communicate()
-        if not r.files(".qbin"):
+        if not ended:
             break
     h.expect("SIGTERM ends qcc, too", process.returncode == 143 and not r.files(".qbin") and not [f for f in r.files() if ".tmp-" in f],
             f"exit {process.returncode}, {r.files()}")

@@ -57,6 +57,23 @@ def size(path):
         return 0
 
 
+def changed_at_work(start, begun, change, output):
+    """A change under a program that has begun: the process and what it said. Again where it had ended by then, which may be on a busy machine."""
+    for _ in range(TRIES):
+        process = start()
+        try:
+            said = begun(process)
+            change()
+            late = process.poll() is not None
+            _, err = process.communicate(timeout=HANG)
+        finally:
+            process.kill()
+        if not late or not os.path.exists(output):
+            break
+        os.remove(output)
+    return process, (said + err).decode()
+
+
 def limited(*limits):
     def prepare():
         for what, value in limits:
@@ -278,20 +295,11 @@ def changing_model(h):
     changes = (("cut short", cut, "is gone"), ("written to", write, "written to"), ("appended to", append, "now it has"), ("replaced", replace, "replaced"),
                ("removed", lambda: os.remove(gguf), "removed"))
     for name, change, says in changes:
-        for _ in range(TRIES):
+        def compile_model():
             shutil.copyfile(MODEL, gguf)
             os.utime(gguf, (1, 1))
-            process = place.start("qcc", "compile", gguf, "-o", qbin, *QUICK)
-            try:
-                said = until(process, process.stderr, b"] plan")
-                change()
-                _, err = process.communicate(timeout=HANG)
-            finally:
-                process.kill()
-            if process.returncode != 0:
-                break
-            os.remove(qbin)  # it was done before the change
-        err = (said + err).decode()
+            return place.start("qcc", "compile", gguf, "-o", qbin, *QUICK)
+        process, err = changed_at_work(compile_model, lambda process: until(process, process.stderr, b"] plan"), change, qbin)
         h.check(f"a model that is {name} while it is compiled", process.returncode == 3 and "[Q1009]" in err and says in err and
                 os.path.basename(gguf) in err and place.left() == [], f"exit {process.returncode}, left {place.left()}: {err}")
 
@@ -304,23 +312,18 @@ def changing_artifact(h):
     with open(ids, "w") as f:
         f.write("1 2 3 4 5 6 7 8 " * 400)
     for threads in (1, 2, 4):
-        for _ in range(TRIES):
+        def run():
             with open(qbin, "wb") as f:
                 f.write(whole)
-            process = place.start("qrun", "logits", qbin, "--tokens", ids, "-o", out, "--split", 1, "-t", threads)
-            try:
-                limit = time.monotonic() + HANG
-                while process.poll() is None and not any(size(place.path(name)) > 0 for name in place.left()):
-                    assert time.monotonic() < limit, "no output"
-                    time.sleep(0.001)
-                os.truncate(qbin, 4096)
-                _, err = process.communicate(timeout=HANG)
-            finally:
-                process.kill()
-            if process.returncode != 0:
-                break
-            os.remove(out)  # it was done before the change
-        err = err.decode()
+            return place.start("qrun", "logits", qbin, "--tokens", ids, "-o", out, "--split", 1, "-t", threads)
+
+        def begun(process):
+            limit = time.monotonic() + HANG
+            while process.poll() is None and not any(size(place.path(name)) > 0 for name in place.left()):
+                assert time.monotonic() < limit, "no output"
+                time.sleep(0.001)
+            return b""
+        process, err = changed_at_work(run, begun, lambda: os.truncate(qbin, 4096), out)
         h.check(f"an artifact that is cut short under {threads} threads", process.returncode == 4 and "[Q4025]" in err and "cut.qbin" in err and
                 place.left() == [], f"exit {process.returncode}, left {place.left()}: {err}")
 
