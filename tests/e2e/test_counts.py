@@ -10,7 +10,7 @@ from harness import Harness
 # Instructions on level v3, one thread: a token at depths 8 to 24, a row of a prompt of 32 to 64. Of SMALL in each format.
 SMALL = ["--arch", "qwen35", "--preset", "0.8b", "--layers", "4", "--hidden", "256", "--ffn", "512", "--vocab", "512",
          "--linear-key-heads", "2", "--linear-value-heads", "2", "--heads", "2", "--kv-heads", "1"]
-INSTRUCTIONS = {"q8_0": (1123330, 696930), "q4_k_m": (1052040, 507880)}
+INSTRUCTIONS = {"q8_0": (1085000, 711700), "q4_k_m": (1019000, 524500)}
 
 # Of 8 layers of the preset, Q4_K_M: dispatches and barriers of a decoded token and of a prefill step.
 STEPS = {preset: {"decode_1": (100, 76), "prefill_512": (94, 70)} for preset in ("0.8b", "2b")}

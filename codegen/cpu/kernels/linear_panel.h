@@ -4,56 +4,10 @@
 #ifndef QCC_CODEGEN_CPU_KERNELS_LINEAR_PANEL_H_
 #define QCC_CODEGEN_CPU_KERNELS_LINEAR_PANEL_H_
 
-#include "codegen/cpu/kernels/linear_int8.h"
 #include "codegen/cpu/kernels/linear_matrix.h"
-#include "codegen/cpu/kernels/scratch.h"
+#include "codegen/cpu/kernels/panel_dot.h"
 
 namespace qk {
-
-using qcc::cpu::LinearScratch;
-using qcc::cpu::PanelCodes;
-
-template <Format F, int kTerms>
-constexpr PanelCodes panel_codes() {
-  typedef BlockFormat<F> B;
-  if (Level::wide_panels(B::kHigh, kTerms)) return PanelCodes::kWide;
-  const bool scaled = Level::template Dot<B::kHigh>::kScales && B::kOneBase && B::kHasScale && kTerms == 1;
-  return scaled ? PanelCodes::kScaled : PanelCodes::kBytes;
-}
-template <Format F, int kTerms>
-inline constexpr PanelCodes kPanelCodes = panel_codes<F, kTerms>();
-
-typedef I16<2 * kLanes> Pairs;
-
-// Of the bytes of each 16 bits one, with its sign.
-template <class V>
-QK_INLINE V even_bytes(V v) {
-  return (v << 8) >> 8;
-}
-template <class V>
-QK_INLINE V odd_bytes(V v) {
-  return v >> 8;
-}
-
-// The dot product of 16-bit codes and rows: two of each in a lane.
-struct PairDot {
-  static constexpr bool kSigned = true, kScales = false;
-  Words sum;
-  QK_INLINE void begin(PairDot& d, Words init) { d.sum = init; }
-  QK_INLINE void add(PairDot& d, int, int, Words codes, int32_t x) {
-    d.sum = Level::add_pairs(d.sum, codes, Words(x));
-  }
-  QK_INLINE Words end(const PairDot& d) { return d.sum; }
-};
-
-template <bool kWide, class Bytes>
-struct PanelDot {
-  typedef Bytes Type;
-};
-template <class Bytes>
-struct PanelDot<true, Bytes> {
-  typedef PairDot Type;
-};
 
 template <Format F, PanelCodes kCodes>
 struct Panels {
@@ -117,7 +71,7 @@ struct Panels {
   // [groups][rows][16], where these are not all.
   struct Part {
     int64_t from, columns;
-    bool begins, ends;  // the matrix
+    bool begins, keeps;  // the matrix; its sums
     float* sums;
     __attribute__((always_inline)) const uint8_t* weights(const uint8_t* group) const {
       return group + from / L::T.block * L::T.bytes();
@@ -136,9 +90,9 @@ struct Panels {
   float* sums;
   int64_t row_starts;  // of a row: numbers in either
 
-  // Of at most as many columns.
-  QK_INLINE Panels make(const L& t, uint8_t* scratch, int64_t most_columns) {
-    const LinearScratch place(B::kForm, t.k, t.terms, kCodes, most_columns);
+  // Of at most as many columns. keeps: sums of some of them, or of all.
+  QK_INLINE Panels make(const L& t, uint8_t* scratch, int64_t most_columns, bool keeps) {
+    const LinearScratch place(B::kForm, t.k, t.terms, kCodes, most_columns, keeps);
     return {t,
             place,
             scratch + place.panel,
@@ -150,11 +104,11 @@ struct Panels {
             LinearScratch::Starts(B::kForm, place.columns)};
   }
 
-  __attribute__((always_inline)) Part whole() const { return {0, t.k, true, true, nullptr}; }
+  __attribute__((always_inline)) Part whole() const { return {0, t.k, true, false, nullptr}; }
   // The columns from `from` on, of the group that is the nth of those that pass them together.
   __attribute__((always_inline)) Part part(int64_t from, int64_t nth) const {
     const int64_t left = t.k - from, columns = left < place.columns ? left : place.columns;
-    return {from, columns, from == 0, columns == left, sums + nth * place.SumsStride()};
+    return {from, columns, from == 0, columns < left || kMatrix, sums + nth * place.SumsStride()};
   }
 
   __attribute__((always_inline)) void begin() const {
@@ -326,18 +280,18 @@ struct Panels {
                                            Coming& coming) const {
     const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, part.from); };
     chunk += p * kLanes * 4;
-    return tiles(chunk, second, first, part.columns, acc,
-                 [&](const uint8_t* chunk, int64_t at, Sums& sums) QK_LAMBDA {
-                   Coming::ask(coming);
-                   Sums whole;
-                   unroll<kDots>([&](int g) QK_LAMBDA {
-                     Dot dot[M][V];
-                     dots(chunk, second, row, first, at, g, dot);
-                     add_scaled(
-                         chunk + place.scale_at + g * 64, second, row, at, g,
-                         [&](int m, int v) QK_LAMBDA { return Dot::end(dot[m][v]); }, whole, sums);
-                   });
-                 });
+    return tiles(
+        chunk, second, first, part.columns, acc, [&](const uint8_t* chunk, int64_t at, Sums& sums) QK_LAMBDA {
+          Coming::ask(coming);
+          Sums whole;
+          unroll<kDots>([&](int g) QK_LAMBDA {
+            Dot dot[M][V];
+            dots(chunk, second, row, first, at, g, dot);
+            add_scaled(
+                chunk + place.scale_at + g * 64, second, row, at, g,
+                [&](int m, int v) QK_LAMBDA { return to_float<kLanes>(Dot::end(dot[m][v])); }, whole, sums);
+          });
+        });
   }
 
   // products(chunk, at, sums) adds what the chunk `chunk`, columns at, ... gives.
@@ -430,54 +384,64 @@ struct Panels {
     });
   }
 
-  // The same where the level has a matrix unit. It makes the products of the columns that are taken kAhead
-  // turns later: what a tile stores can be read when it has left the processor's queue of stores, behind all
-  // that came before it.
+  // `tile` where the level has a matrix unit.
   __attribute__((always_inline)) Sums matrix_tile(const uint8_t* chunk, const uint8_t* x, int64_t first,
-                                                  const Part& part, const Sums& acc, Coming& coming) const {
+                                                  const Part& part, const Sums& acc, Coming& coming,
+                                                  MatrixAhead<Panels>& ahead) const {
     const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, part.from); };
-    constexpr int64_t kAhead = LinearScratch::kProductTurns - 1;
-    constexpr int64_t kTerm = kDots * Unit::kBytes;
-    const auto made = [&](int64_t at) QK_LAMBDA {
-      return products + at / 32 % LinearScratch::kProductTurns * (t.terms * kTerm);
-    };
-    const auto multiply = [&](const uint8_t* weights, int64_t at) QK_LAMBDA {
-      if (at >= part.columns) return;
-      __builtin_assume(at >= 0);  // divided by shifting
-      Unit::multiply(weights, row(0).codes + at, t.row_bytes, made(at));
-      if (t.terms == 2) Unit::multiply(weights, row(0).codes + at + t.k, t.row_bytes, made(at) + kTerm);
-    };
-    for (int64_t i = 0; i < kAhead; ++i) multiply(chunk + i * place.chunk, i * 32);
     return tiles(chunk, 0, first, part.columns, acc,
                  [&](const uint8_t* chunk, int64_t at, Sums& sums) QK_LAMBDA {
                    Coming::ask(coming);
-                   multiply(chunk + kAhead * place.chunk, at + kAhead * 32);
+                   const uint8_t* made = ahead.turn(*this, part);
+                   const auto dot = [&](int m, int g, int term) QK_LAMBDA {
+                     return load<Words>(made + (term * kDots + g) * Unit::kBytes + m * 64);
+                   };
+                   const uint8_t* scales = chunk + place.scale_at;
+                   if (kAddsExact && t.terms == 1) {
+                     add_exact(scales, row, at, dot, sums);
+                     return;
+                   }
                    Sums whole;
                    unroll<kDots>([&](int g) QK_LAMBDA {
-                     add_scaled(
-                         chunk + place.scale_at + g * 64, 0, row, at, g,
-                         [&](int m, int v) QK_LAMBDA {
-                           __builtin_assume(at >= 0);
-                           const uint8_t* from = made(at) + g * Unit::kBytes + m * 64 + v * kLanes * 4;
-                           const Words dot = load<Words>(from);
-                           return t.terms == 2 ? (dot << kTermBits) + load<Words>(from + kTerm) : dot;
-                         },
-                         whole, sums);
+                     const auto number = [&](int m, int) QK_LAMBDA {
+                       if (t.terms == 1) return above_ones(dot(m, g, 0)) - kOnes;
+                       return to_float<kLanes>((dot(m, g, 0) << kTermBits) + dot(m, g, 1));
+                     };
+                     add_scaled(scales + g * 64, 0, row, at, g, number, whole, sums);
                    });
                  });
   }
+  // Two sums times their integer scales, and what these add up to, are exact: how they are made is free.
+  // While its tiles are in use a processor multiplies 16 floats a cycle and adds 32 (v4amx.h): a sum becomes
+  // a float, and that times its scale, by an addition of integers and one fma (Q6_K, a prompt: 1.18x).
+  static constexpr bool kAddsExact = kFactors && kDots == 2 && B::kOneBase && B::kMostWhole < 1 << 24;
+  template <class Row, class DotOf>
+  __attribute__((always_inline)) void add_exact(const uint8_t* scales, Row row, int64_t at, DotOf dot,
+                                                Sums& sums) const {
+    Float scale[2], ones[2];
+    unroll<2>([&](int g) QK_LAMBDA {
+      scale[g] = load<Float>(scales + g * 64);
+      ones[g] = scale[g] * -kOnes;
+    });
+    unroll<M>([&](int m) QK_LAMBDA {
+      const auto scaled = [&](int g)
+                              QK_LAMBDA { return fma<kLanes>(above_ones(dot(m, g, 0)), scale[g], ones[g]); };
+      Float& sum = sums.v[m][0];
+      sum = fma<kLanes>(Float(t.x_scale(row(m), at)), scaled(0) + scaled(1), sum);
+    });
+  }
 
-  // dot(m, v): integer sum g, which goes with the scale at `scales`. whole: a chunk's number for each output,
+  // number_of(m, v): sum g, which goes with the scale at `scales`. whole: a chunk's number for each output,
   // while its sums come in.
-  template <class Row, class DotAt>
+  template <class Row, class NumberOf>
   __attribute__((always_inline)) void add_scaled(const uint8_t* scales, int64_t second, Row row, int64_t at,
-                                                 int g, DotAt dot, Sums& whole, Sums& sums) const {
+                                                 int g, NumberOf number_of, Sums& whole, Sums& sums) const {
     unroll<V>([&](int v) QK_LAMBDA {
       Float scale;
       if constexpr (!B::kOneBase || kFactors) scale = load<Float>(scales + vector_at(v, second));
       unroll<M>([&](int m) QK_LAMBDA {
         const float xs = t.x_scale(row(m), at);
-        const Float number = to_float<kLanes>(dot(m, v));
+        const Float number = number_of(m, v);
         Float& sum = sums.v[m][v];
         if constexpr (!B::kOneBase) {
           sum = fma<kLanes>(scale * xs, number, sum);
@@ -532,7 +496,8 @@ struct Panels {
     return acc;
   }
   __attribute__((always_inline)) Products multiply(int p, const uint8_t* xr, int64_t first, bool second,
-                                                   const Part& part, Coming& coming) const {
+                                                   const Part& part, Coming& coming,
+                                                   MatrixAhead<Panels>& ahead) const {
     Products products;
     if constexpr (G == 2) {
       const Sums both =
@@ -546,7 +511,7 @@ struct Panels {
         const Sums acc = before(part, j, false, p, first);
         Sums one;
         if constexpr (kMatrix) {
-          one = matrix_tile(panel + j * place.pair, xr, first, part, acc, coming);
+          one = matrix_tile(panel + j * place.pair, xr, first, part, acc, coming, ahead);
         } else {
           one = tile(panel + j * place.pair, 0, p, xr, first, part, acc, coming);
         }
@@ -555,7 +520,7 @@ struct Panels {
     }
     return products;
   }
-  // Keeps them for the next columns.
+  // Keeps them for the next columns, or for `leave`.
   __attribute__((always_inline)) void keep(const Part& part, int p, int64_t first, int64_t skip, bool both,
                                            const Products& products) const {
     for (int64_t j = 0; j < (both ? 2 : 1); ++j) {
@@ -566,6 +531,11 @@ struct Panels {
         });
       });
     }
+  }
+
+  // What `keep` has of row r of group `nth`, of the rows' first on.
+  __attribute__((always_inline)) Float kept(int64_t nth, int64_t r, int v) const {
+    return load<Float>(sums + nth * place.SumsStride() + r * 16 + v * kLanes);
   }
 
   // The panel, or `both`, with rows [begin, end); `first`'s starts are at starts[0]. What is left of less
@@ -580,15 +550,16 @@ struct Panels {
     const int64_t tiles = (end - begin + M - 1) / M * (kParts / kEach) * (both && G == 1 ? 2 : 1);
     Coming coming = {after_next, after_next + bytes, both ? after_next + t.group_bytes : nullptr, bytes,
                      (both ? 2 : 1) * bytes / (tiles * (part.columns / 32) * 64) + 1};
+    auto ahead = MatrixAhead<Panels>::make(*this, x, begin, end, both, part);
     for (int64_t r = begin; r < end; r += M) {
       const int64_t at = r + M <= end ? r : end - M;
       unroll<kParts / kEach>([&](int i) QK_LAMBDA {
         const int p = i * kEach;
-        const Products products = multiply(p, x + at * t.row_bytes, at - first, both, part, coming);
-        if (part.ends) {
-          store(p, at, r - at, products);
-        } else {
+        const Products products = multiply(p, x + at * t.row_bytes, at - first, both, part, coming, ahead);
+        if (part.keeps) {
           keep(part, p, at - first, r - at, both, products);
+        } else {
+          store(p, at, r - at, products);
         }
       });
     }

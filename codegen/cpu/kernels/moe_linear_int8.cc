@@ -49,7 +49,7 @@ struct ExpertPanels {
                      int64_t item, const Uses& all, const Epilogue& epilogue, int64_t g0, int64_t g1) {
     const bool add = a.epilogue == QK_Epilogue_Add, swiglu = a.epilogue == QK_Epilogue_Swiglu;
     const ExpertScratch place(BlockFormat<F>::kForm, a.k, kPanelCodes<F, 1>);
-    const P panels = P::make(e.to, a.scratch, a.k);
+    const P panels = P::make(e.to, a.scratch, a.k, false);
     const auto part = panels.whole();
     uint8_t* rows = a.scratch + place.gathered;
     auto* targets = reinterpret_cast<Target*>(a.scratch + place.targets);

@@ -48,7 +48,8 @@ constexpr int64_t ScratchArray(int64_t floats) {
 // joined.
 //
 // Where a panel has only some of the columns (kPartColumns), those of its rows lie with it in the first-level
-// cache; `sums` f32 [kPartGroups][rows][16] are what earlier columns gave.
+// cache; `sums` f32 [kPartGroups][rows][16] are what earlier columns gave. Levels with a matrix unit keep
+// those of all columns, too.
 enum class PanelCodes { kBytes, kScaled, kWide };
 
 // Enough for any kind of codes: which of them a level takes is its own.
@@ -84,15 +85,15 @@ struct LinearScratch {
   // The first two of at most as many rows and a tile, `wide` and `sums` too.
   int64_t starts, weighted, products, wide, sums, bytes;
   constexpr LinearScratch(const PlainForm& form, int64_t k, int64_t terms, PanelCodes codes,
-                          int64_t most_columns)
+                          int64_t most_columns, bool keeps)
       : columns(k < most_columns ? k : most_columns),
         scale_at((codes == PanelCodes::kWide ? 16 : 8) * layouts::kVectorBytes),
         shift_at(scale_at + layouts::kVectorBytes * Sums(form)),
         chunk(shift_at + layouts::kVectorBytes * Shifts(form, codes)),
         base_at(columns / layouts::kChunkColumns * chunk),
-        rows(columns < k ? kPartRows
-                         : RowsTogether(codes == PanelCodes::kWide ? WideRowBytes(k)
-                                                                   : layouts::Int8RowBytes(terms * k))),
+        rows(keeps ? kPartRows
+                   : RowsTogether(codes == PanelCodes::kWide ? WideRowBytes(k)
+                                                             : layouts::Int8RowBytes(terms * k))),
         panel(0),
         pair(base_at + (form.bases() == 1 ? columns / form.block * layouts::kVectorBytes : 0)),
         starts(2 * pair),
@@ -100,13 +101,14 @@ struct LinearScratch {
         products(weighted + (form.minimum == Minimum::kNone ? 0 : weighted - starts)),
         wide(products + ScratchArray(kProductTurns * terms * Sums(form) * kProducts)),
         sums(wide + (codes == PanelCodes::kWide ? MostRows() * WideRowBytes(columns) : 0)),
-        bytes(sums + (columns < k ? ScratchArray(kPartGroups * SumsStride()) : 0)) {}
+        bytes(sums + (keeps ? ScratchArray(kPartGroups * SumsStride()) : 0)) {}
 
   static constexpr int64_t Bytes(const PlainForm& form, int64_t k, int64_t terms) {
     return MostBytes([&](PanelCodes codes) {
-      const int64_t whole = LinearScratch(form, k, terms, codes, k).bytes;
-      const int64_t parts = LinearScratch(form, k, terms, codes, kPartColumns).bytes;
-      return whole > parts ? whole : parts;
+      const int64_t whole = LinearScratch(form, k, terms, codes, k, false).bytes;
+      const int64_t most = k <= kWholeColumns ? kWholeColumns : kPartColumns;
+      const int64_t kept = LinearScratch(form, k, terms, codes, most, true).bytes;
+      return whole > kept ? whole : kept;
     });
   }
 
@@ -140,7 +142,7 @@ struct ExpertScratch {
   LinearScratch panels;
   int64_t gathered, targets, bytes;  // offsets; of panels.rows each
   constexpr ExpertScratch(const PlainForm& form, int64_t k, PanelCodes codes)
-      : panels(form, k, 1, codes, k),
+      : panels(form, k, 1, codes, k, false),
         gathered(panels.bytes),
         targets(gathered + panels.rows * layouts::Int8RowBytes(k)),
         bytes(targets + ScratchArray(panels.rows * static_cast<int64_t>(sizeof(Target) / 4))) {}
