@@ -367,7 +367,6 @@ TEST_P(KernelLinear, ManyRows) {
   }
 }
 
-// A flag that the processor is never asked for would have its level skipped on every machine.
 // More columns than unpacked weights have at a time, in groups of which some pass the first of them before
 // others do, and more rows than pass them together, less than a tile among the last: an output is what its
 // row alone gets, which takes the columns in one go.
@@ -391,6 +390,10 @@ TEST_P(KernelLinear, ColumnsInParts) {
     }
     if (often && !emulated) {
       shapes.push_back({kParts + 256, kOutputs, LinearScratch::kPartRows + 3, QK_Epilogue_Store});
+      // All columns at once, whose sums a matrix unit's level keeps, too.
+      shapes.push_back(
+          {LinearScratch::kWholeColumns, kOutputs, LinearScratch::kPartRows + 3, QK_Epilogue_Add});
+      shapes.push_back({256, kOutputs, 21, QK_Epilogue_Swiglu});
     }
     if (f.format == Format::Q8_0) shapes.push_back({kParts + 96, 40, 33, QK_Epilogue_Store});
     for (const Shape& s : shapes) {
@@ -418,6 +421,7 @@ TEST_P(KernelLinear, ColumnsInParts) {
   }
 }
 
+// A flag that the processor is never asked for would have its level skipped on every machine.
 TEST(KernelLevels, EveryFlagIsOneThatCanBeFound) {
   for (Isa isa : all_levels()) {
     std::istringstream flags{std::string(isa_info(isa).cpu_flags)};
