@@ -319,10 +319,9 @@ Outcome Converse(const Model& model, const ChatFlags& flags) {
                  "%s, %llu tokens of context. Ctrl-C stops an answer, Ctrl-D ends, /help lists commands.\n",
                  OneLine(name).c_str(), static_cast<unsigned long long>(chat.capacity()));
   }
-  if (Interrupts::Take()) return Outcome::Silent(kExitInterrupted);  // while the model was opened
+  if (Interrupts::Pending()) return Outcome::Silent(kExitInterrupted);  // while the model was opened
   LineReader reader((PromptHistory(UsualHistoryFile())));
   for (bool exit = false; !exit;) {
-    Interrupts::Take();  // one that came when the answer was complete already
     std::string line;
     if (!reader.Read(&line)) {
       std::fputs("\n", stderr);
@@ -332,6 +331,7 @@ Outcome Converse(const Model& model, const ChatFlags& flags) {
     if (chat.over()) return outcome;
     // The line is refused, or Ctrl-C came before it was understood.
     std::fputs(outcome.Text().c_str(), stderr);
+    Interrupts::Take();  // one that came when the answer was complete already
   }
   return Outcome();
 }

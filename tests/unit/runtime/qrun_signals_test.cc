@@ -191,6 +191,17 @@ TEST_F(QrunSignals, CtrlCWhileAModelIsOpenedCounts) {
   }
 }
 
+TEST_F(QrunSignals, CtrlCWhileTheHistoryIsReadCounts) {
+  ASSERT_EQ(mkdir(File("qcc").c_str(), 0700), 0);
+  WriteFile(File("qcc/history"), std::string(size_t{16} << 20, 'x') + "\n");  // takes a moment to be read
+  Terminal terminal({model()}, folder().path());
+  terminal.ReadUntil("lists commands.");
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  terminal.Signal(SIGINT);
+  terminal.Type("\x04");  // ends it, where it has forgotten
+  EXPECT_EQ(terminal.Wait(), 130);
+}
+
 TEST_F(QrunSignals, ASignalToAnotherThreadEndsTheWaitOfTheFirst) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
