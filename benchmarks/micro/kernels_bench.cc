@@ -137,10 +137,27 @@ class Scratch {
   std::vector<Line> memory_;
 };
 
+// Activations, in an engine's pages: of 16 rows each in lines of their own many pages are in use.
+class Floats {
+ public:
+  explicit Floats(int64_t count) : count_(count) {
+    if (memory_.Allocate(nullptr, count * 4)) return;
+    std::fprintf(stderr, "qcc_kernels_bench: out of memory\n");
+    std::exit(1);
+  }
+  int64_t size() const { return count_; }
+  float* data() { return reinterpret_cast<float*>(memory_.data()); }
+  const float* data() const { return reinterpret_cast<const float*>(memory_.data()); }
+
+ private:
+  int64_t count_;
+  qrt::Memory memory_;
+};
+
 struct Inputs {
   const uint8_t* weights;
   int64_t bytes;
-  std::vector<float> x;  // read as f32 values or as int8 rows
+  Floats x;  // read as f32 values or as int8 rows
 };
 
 std::atomic<uint64_t> sink;
@@ -150,7 +167,7 @@ void bench_linear(const Level& level, const BenchLinear& l, const Inputs& in, co
   const qcc::Format format = *qcc::format_from_name(l.format);
   const int64_t matrix = qcc::layouts::X16Bytes(format, kGemvRows, kGemvColumns), count = in.bytes / matrix;
   const int64_t groups = kGemvRows / 16, group = matrix / groups;
-  std::vector<float> y(kBatch * std::max(kGemvRows, kGemmRows));
+  Floats y(kBatch * std::max(kGemvRows, kGemmRows));
   const int n = crew.threads();
   Scratch scratch(qcc::cpu::LinearScratch::Bytes(qcc::description(format).plain, kGemmColumns, 1), n);
   const auto read = [&](int t) {
@@ -221,11 +238,10 @@ struct Kept {
 
 // Of one thread: what each thread has for itself. A single row finds nothing of it in a cache, as in a step
 // that reads all weights in between: it goes over layers of `bytes`. Many rows go over one layer.
-void bench_sequences(const Level& level, const std::vector<float>& x, int64_t rows, int64_t bytes,
-                     Crew& crew) {
+void bench_sequences(const Level& level, const Floats& x, int64_t rows, int64_t bytes, Crew& crew) {
   if (rows > 1) bytes = 0;
   Kept kept(bytes);
-  std::vector<float> y(kBatch * kGemvRows);
+  Floats y(kBatch * kGemvRows);
   Scratch memory(std::max(qcc::cpu::DeltaScratch(kDim, kDim).bytes,
                           qcc::cpu::Int16AttentionScratch(kHeadDim, kQueryHeads / kKvHeads).bytes),
                  1);
@@ -319,17 +335,15 @@ int main(int argc, char** argv) {
                  "[--rounds N] [--read-ahead BYTES]\n");
     return 2;
   }
-  Inputs in;
-  in.bytes = flags.mebibytes << 20;
-  in.weights = MapWeights(in.bytes);
+  const int64_t bytes = flags.mebibytes << 20;
+  Inputs in = {MapWeights(bytes), bytes, Floats(kBatch * std::max(kGemvColumns, kChannels))};
   if (in.weights == nullptr) {
     std::fprintf(stderr, "qcc_kernels_bench: no file of %ld MiB for weights\n",
                  static_cast<long>(flags.mebibytes));
     return 1;
   }
-  in.x.resize(kBatch * std::max(kGemvColumns, kChannels));
-  for (size_t i = 0; i < in.x.size(); ++i)
-    in.x[i] = static_cast<float>(static_cast<int>(i * 7919 % 255) - 127) / 64;
+  for (int64_t i = 0; i < in.x.size(); ++i)
+    in.x.data()[i] = static_cast<float>(static_cast<int>(i * 7919 % 255) - 127) / 64;
   Crew crew(flags.threads);
   std::printf("%d threads, %ld MiB of weights, medians of %d rounds, weights asked for %ld bytes ahead\n",
               flags.threads, static_cast<long>(flags.mebibytes), flags.rounds,

@@ -89,6 +89,7 @@ struct Panels {
   uint8_t *products, *wide;
   float* sums;
   int64_t row_starts;  // of a row: numbers in either
+  MatrixRows<F> matrix_rows;
 
   // Of at most as many columns. keeps: sums of some of them, or of all.
   QK_INLINE Panels make(const L& t, uint8_t* scratch, int64_t most_columns, bool keeps) {
@@ -101,7 +102,8 @@ struct Panels {
             scratch + place.products,
             scratch + place.wide,
             reinterpret_cast<float*>(scratch + place.sums),
-            LinearScratch::Starts(B::kForm, place.columns)};
+            LinearScratch::Starts(B::kForm, place.columns),
+            {t, {B::kForm, t.terms}, scratch + place.tiles}};
   }
 
   __attribute__((always_inline)) Part whole() const { return {0, t.k, true, false, nullptr}; }
@@ -216,6 +218,19 @@ struct Panels {
     return G == 2 || (Level::kPanelPairs > 0 && bytes > Level::kPanelPairs) ? 2 : 1;
   }
 
+  // The rows [begin, end) as `rows` takes them, with those from `first` on that stand already.
+  __attribute__((always_inline)) void fill(const uint8_t* x, int64_t first, int64_t begin, int64_t end,
+                                           const Part& part) const {
+    if constexpr (!kMatrix) {
+      fill(x, first, end, part);
+      return;
+    }
+    for (int64_t r = begin; r < end; r += M) {
+      const int64_t at = r + M <= end ? r : end - M;
+      for (int64_t m = 0; m < M; ++m)
+        matrix_rows.put(t.columns(x + (at + m) * t.row_bytes, part.from), r - begin + m, part.columns);
+    }
+  }
   // What goes with the rows [first, end) for all panels: what their sums start with, what minima are
   // multiplied by.
   __attribute__((always_inline)) void fill(const uint8_t* x, int64_t first, int64_t end,
@@ -279,25 +294,32 @@ struct Panels {
                                            int64_t first, const Part& part, const Sums& acc,
                                            Coming& coming) const {
     const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, part.from); };
+    const auto weight = [&](int m, int64_t at, int g) QK_LAMBDA {
+      __builtin_assume(at >= 0);
+      return weighted[(first + m) * row_starts + at / 32 * kSums + g];
+    };
     chunk += p * kLanes * 4;
-    return tiles(
-        chunk, second, first, part.columns, acc, [&](const uint8_t* chunk, int64_t at, Sums& sums) QK_LAMBDA {
-          Coming::ask(coming);
-          Sums whole;
-          unroll<kDots>([&](int g) QK_LAMBDA {
-            Dot dot[M][V];
-            dots(chunk, second, row, first, at, g, dot);
-            add_scaled(
-                chunk + place.scale_at + g * 64, second, row, at, g,
-                [&](int m, int v) QK_LAMBDA { return to_float<kLanes>(Dot::end(dot[m][v])); }, whole, sums);
-          });
-        });
+    return tiles(chunk, second, part.columns, acc, weight,
+                 [&](const uint8_t* chunk, int64_t at, Sums& sums) QK_LAMBDA {
+                   Coming::ask(coming);
+                   Sums whole;
+                   unroll<kDots>([&](int g) QK_LAMBDA {
+                     Dot dot[M][V];
+                     dots(chunk, second, row, first, at, g, dot);
+                     add_scaled(
+                         chunk + place.scale_at + g * 64, second,
+                         [&](int m) QK_LAMBDA { return t.x_scale(row(m), at); }, g,
+                         [&](int m, int v) QK_LAMBDA { return to_float<kLanes>(Dot::end(dot[m][v])); }, whole,
+                         sums);
+                   });
+                 });
   }
 
-  // products(chunk, at, sums) adds what the chunk `chunk`, columns at, ... gives.
-  template <class Products>
-  __attribute__((always_inline)) Sums tiles(const uint8_t* chunk, int64_t second, int64_t first,
-                                            int64_t columns, Sums acc, Products products) const {
+  // products(chunk, at, sums) adds what the chunk `chunk`, columns at, ... gives; weight(m, at, g): what row
+  // m's minima are multiplied by.
+  template <class Weight, class Products>
+  __attribute__((always_inline)) Sums tiles(const uint8_t* chunk, int64_t second, int64_t columns, Sums acc,
+                                            Weight weight, Products products) const {
     const uint8_t* base = chunk + place.base_at;
     for (int64_t at = 0; at < columns; base += 64) {
       const int64_t tile_at = at;
@@ -314,7 +336,9 @@ struct Panels {
       }
       if constexpr (B::kHasMinimum) {
         for (int j = 0; j < kTileChunks; ++j)
-          add_minima(tile + j * place.chunk + place.shift_at, second, first, tile_at + j * 32, acc);
+          add_minima(
+              tile + j * place.chunk + place.shift_at, second,
+              [&](int m, int g) QK_LAMBDA { return weight(m, tile_at + j * 32, g); }, acc);
       }
     }
     return acc;
@@ -384,63 +408,16 @@ struct Panels {
     });
   }
 
-  // `tile` where the level has a matrix unit.
-  __attribute__((always_inline)) Sums matrix_tile(const uint8_t* chunk, const uint8_t* x, int64_t first,
-                                                  const Part& part, const Sums& acc, Coming& coming,
-                                                  MatrixAhead<Panels>& ahead) const {
-    const auto row = [&](int m) QK_LAMBDA { return t.columns(x + m * t.row_bytes, part.from); };
-    return tiles(chunk, 0, first, part.columns, acc,
-                 [&](const uint8_t* chunk, int64_t at, Sums& sums) QK_LAMBDA {
-                   Coming::ask(coming);
-                   const uint8_t* made = ahead.turn(*this, part);
-                   const auto dot = [&](int m, int g, int term) QK_LAMBDA {
-                     return load<Words>(made + (term * kDots + g) * Unit::kBytes + m * 64);
-                   };
-                   const uint8_t* scales = chunk + place.scale_at;
-                   if (kAddsExact && t.terms == 1) {
-                     add_exact(scales, row, at, dot, sums);
-                     return;
-                   }
-                   Sums whole;
-                   unroll<kDots>([&](int g) QK_LAMBDA {
-                     const auto number = [&](int m, int) QK_LAMBDA {
-                       if (t.terms == 1) return above_ones(dot(m, g, 0)) - kOnes;
-                       return to_float<kLanes>((dot(m, g, 0) << kTermBits) + dot(m, g, 1));
-                     };
-                     add_scaled(scales + g * 64, 0, row, at, g, number, whole, sums);
-                   });
-                 });
-  }
-  // Two sums times their integer scales, and what these add up to, are exact: how they are made is free.
-  // While its tiles are in use a processor multiplies 16 floats a cycle and adds 32 (v4amx.h): a sum becomes
-  // a float, and that times its scale, by an addition of integers and one fma (Q6_K, a prompt: 1.18x).
-  static constexpr bool kAddsExact = kFactors && kDots == 2 && B::kOneBase && B::kMostWhole < 1 << 24;
-  template <class Row, class DotOf>
-  __attribute__((always_inline)) void add_exact(const uint8_t* scales, Row row, int64_t at, DotOf dot,
-                                                Sums& sums) const {
-    Float scale[2], ones[2];
-    unroll<2>([&](int g) QK_LAMBDA {
-      scale[g] = load<Float>(scales + g * 64);
-      ones[g] = scale[g] * -kOnes;
-    });
-    unroll<M>([&](int m) QK_LAMBDA {
-      const auto scaled = [&](int g)
-                              QK_LAMBDA { return fma<kLanes>(above_ones(dot(m, g, 0)), scale[g], ones[g]); };
-      Float& sum = sums.v[m][0];
-      sum = fma<kLanes>(Float(t.x_scale(row(m), at)), scaled(0) + scaled(1), sum);
-    });
-  }
-
   // number_of(m, v): sum g, which goes with the scale at `scales`. whole: a chunk's number for each output,
   // while its sums come in.
-  template <class Row, class NumberOf>
-  __attribute__((always_inline)) void add_scaled(const uint8_t* scales, int64_t second, Row row, int64_t at,
-                                                 int g, NumberOf number_of, Sums& whole, Sums& sums) const {
+  template <class Scale, class NumberOf>
+  __attribute__((always_inline)) void add_scaled(const uint8_t* scales, int64_t second, Scale x_scale, int g,
+                                                 NumberOf number_of, Sums& whole, Sums& sums) const {
     unroll<V>([&](int v) QK_LAMBDA {
       Float scale;
       if constexpr (!B::kOneBase || kFactors) scale = load<Float>(scales + vector_at(v, second));
       unroll<M>([&](int m) QK_LAMBDA {
-        const float xs = t.x_scale(row(m), at);
+        const float xs = x_scale(m);
         const Float number = number_of(m, v);
         Float& sum = sums.v[m][v];
         if constexpr (!B::kOneBase) {
@@ -458,16 +435,14 @@ struct Panels {
     });
   }
 
-  __attribute__((always_inline)) void add_minima(const uint8_t* shifts, int64_t second, int64_t first,
-                                                 int64_t at, Sums& acc) const {
-    __builtin_assume(at >= 0);
-    const float* of = weighted + first * row_starts + at / 32 * kSums;
+  // weight(m, g): what row m's minima are multiplied by.
+  template <class Weight>
+  __attribute__((always_inline)) void add_minima(const uint8_t* shifts, int64_t second, Weight weight,
+                                                 Sums& acc) const {
     unroll<V * kSums>([&](int i) QK_LAMBDA {
       const int g = i / V, v = i % V;
       const Float shift = load<Float>(shifts + g * 64 + vector_at(v, second));
-      unroll<M>([&](int m) QK_LAMBDA {
-        acc.v[m][v] = fma<kLanes>(shift, Float(of[m * row_starts + g]), acc.v[m][v]);
-      });
+      unroll<M>([&](int m) QK_LAMBDA { acc.v[m][v] = fma<kLanes>(shift, Float(weight(m, g)), acc.v[m][v]); });
     });
   }
 
@@ -496,8 +471,7 @@ struct Panels {
     return acc;
   }
   __attribute__((always_inline)) Products multiply(int p, const uint8_t* xr, int64_t first, bool second,
-                                                   const Part& part, Coming& coming,
-                                                   MatrixAhead<Panels>& ahead) const {
+                                                   const Part& part, Coming& coming) const {
     Products products;
     if constexpr (G == 2) {
       const Sums both =
@@ -509,12 +483,7 @@ struct Panels {
     } else {
       for (int64_t j = 0; j < (second ? 2 : 1); ++j) {
         const Sums acc = before(part, j, false, p, first);
-        Sums one;
-        if constexpr (kMatrix) {
-          one = matrix_tile(panel + j * place.pair, xr, first, part, acc, coming, ahead);
-        } else {
-          one = tile(panel + j * place.pair, 0, p, xr, first, part, acc, coming);
-        }
+        const Sums one = tile(panel + j * place.pair, 0, p, xr, first, part, acc, coming);
         unroll<M * V>([&](int i) QK_LAMBDA { products.sums[j][i / V][i % V] = one.v[i / V][i % V]; });
       }
     }
@@ -550,17 +519,22 @@ struct Panels {
     const int64_t tiles = (end - begin + M - 1) / M * (kParts / kEach) * (both && G == 1 ? 2 : 1);
     Coming coming = {after_next, after_next + bytes, both ? after_next + t.group_bytes : nullptr, bytes,
                      (both ? 2 : 1) * bytes / (tiles * (part.columns / 32) * 64) + 1};
-    auto ahead = MatrixAhead<Panels>::make(*this, x, begin, end, both, part);
+    const auto leave = [&](int p, int64_t r, int64_t at, const Products& products) QK_LAMBDA {
+      if (part.keeps) {
+        keep(part, p, at - first, r - at, both, products);
+      } else {
+        store(p, at, r - at, products);
+      }
+    };
+    if constexpr (kMatrix) {
+      matrix_rows_of(*this, first, begin, end, both, part, coming, leave);
+      return;
+    }
     for (int64_t r = begin; r < end; r += M) {
       const int64_t at = r + M <= end ? r : end - M;
       unroll<kParts / kEach>([&](int i) QK_LAMBDA {
         const int p = i * kEach;
-        const Products products = multiply(p, x + at * t.row_bytes, at - first, both, part, coming, ahead);
-        if (part.keeps) {
-          keep(part, p, at - first, r - at, both, products);
-        } else {
-          store(p, at, r - at, products);
-        }
+        leave(p, r, at, multiply(p, x + at * t.row_bytes, at - first, both, part, coming));
       });
     }
   }

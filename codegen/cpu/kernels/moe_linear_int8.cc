@@ -26,19 +26,26 @@ struct ExpertPanels {
   // Of rows wherever they lie, and of those that are put together.
   const Int8Linear<F>&from, &to;
 
-  // Places [begin, end) of the experts' rows. Fewer than a tile takes are filled up with the last.
+  // Places [begin, end) of the experts' rows. Fewer than a tile takes are filled up with the last; a matrix
+  // unit's every tile is.
   __attribute__((always_inline)) int64_t gather(const moe_linear_args& a, const uint8_t* x, int64_t begin,
-                                                int64_t end, uint8_t* rows, Target* targets) const {
+                                                int64_t end, const P& panels, uint8_t* rows,
+                                                Target* targets) const {
     const bool add = a.epilogue == QK_Epilogue_Add;
-    const int64_t count = end - begin < P::M ? P::M : end - begin, k = to.k;
+    const int64_t tiles = P::kMatrix ? (end - begin + P::M - 1) / P::M : 1, k = to.k;
+    const int64_t count = end - begin < tiles * P::M ? tiles * P::M : end - begin;
     for (int64_t i = 0; i < count; ++i) {
       const Slot s = slot_at(a, begin + i < end ? begin + i : end - 1);
       const Int8Columns source = from.columns(x + s.row * from.row_bytes, add ? s.part * k : 0);
-      uint8_t* row = rows + i * to.row_bytes;
-      copy(row, source.codes, k);
-      copy(row + Int8ScalesAt(k), source.scales, k / 8);
-      copy(row + Int8SumsAt(k), source.sums, k / 4);
-      copy(row + Int8WeightedAt(k), source.weighted, k / 8);
+      if constexpr (P::kMatrix) {
+        panels.matrix_rows.put(source, i, k);
+      } else {
+        uint8_t* row = rows + i * to.row_bytes;
+        copy(row, source.codes, k);
+        copy(row + Int8ScalesAt(k), source.scales, k / 8);
+        copy(row + Int8SumsAt(k), source.sums, k / 4);
+        copy(row + Int8WeightedAt(k), source.weighted, k / 8);
+      }
       targets[i] = {a.y + (add ? s.row : s.slot) * a.n, add ? a.weights[s.slot] : 0.f};
     }
     return count;
@@ -49,15 +56,16 @@ struct ExpertPanels {
                      int64_t item, const Uses& all, const Epilogue& epilogue, int64_t g0, int64_t g1) {
     const bool add = a.epilogue == QK_Epilogue_Add, swiglu = a.epilogue == QK_Epilogue_Swiglu;
     const ExpertScratch place(BlockFormat<F>::kForm, a.k, kPanelCodes<F, 1>);
-    const P panels = P::make(e.to, a.scratch, a.k, false);
+    P panels = P::make(e.to, a.scratch, a.k, false);
     const auto part = panels.whole();
     uint8_t* rows = a.scratch + place.gathered;
+    panels.matrix_rows.to = rows;
     auto* targets = reinterpret_cast<Target*>(a.scratch + place.targets);
     panels.begin();
     for (int64_t at = all.begin; at < all.end; at += place.panels.rows) {
       const int64_t end = at + place.panels.rows < all.end ? at + place.panels.rows : all.end;
-      const int64_t count = e.gather(a, x, at, end, rows, targets);
-      panels.fill(rows, 0, count, part);
+      const int64_t count = e.gather(a, x, at, end, panels, rows, targets);
+      if constexpr (!P::kMatrix) panels.fill(rows, 0, count, part);
       for (int64_t g = g0; g < g1; ++g) {
         panels.unpack(w + g * item, swiglu, part);
         panels.rows(rows, 0, 0, count, swiglu, part, w + (g + 2) * item,

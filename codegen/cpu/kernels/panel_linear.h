@@ -75,7 +75,7 @@ QK_INLINE void panel_linear(const Int8Linear<F>& t, const linear_args& a) {
     for (PanelStep step = {a.begin, 0}; step.item < a.end; step = after(step)) {
       const int64_t g = step.item, nth = g - begin_of(g);
       const auto part = panels.part(step.from, nth * each);
-      if (nth == 0 && (columns < a.k || g == a.begin)) panels.fill(a.xq, first, end, part);
+      if (nth == 0 && (columns < a.k || g == a.begin)) panels.fill(a.xq, first, r0, end, part);
       const bool both = swiglu || (together == 2 && g + 1 < a.end);
       panels.unpack(group(step), both, part);
       const PanelStep coming = after(after(step));

@@ -36,7 +36,8 @@ constexpr int64_t ScratchArray(int64_t floats) {
 // whose chunks share a base) and, where the format has minima, shift[sums][16]. Behind all chunks, where they
 // share a base: f32 base[k / block][16]. sums: 1, or 2 where a scale has 16 columns. starts i32 [rows][k / 32
 // * sums]. weighted, of formats with minima, f32 the same: what these are multiplied by. products i32
-// [kProductTurns][terms][sums][16 rows][16]: what a matrix unit has made of a chunk, and of those before.
+// [ProductRing][16 rows][16], of a chunk [terms][sums] of them: what a matrix unit has made. tiles: the rows
+// as it takes them, MatrixRowChunk [rows / 16][columns / 32].
 //
 // kScaled, of levels that multiply sums of two products by 16 bits: scale i16 [sums][16][2], each integer
 // twice, and where codes are taken above the lowest value, in the place of shift, low i16 [16][2]: that value
@@ -64,26 +65,41 @@ constexpr int64_t MostBytes(BytesOf bytes_of) {
   return most;
 }
 
+// Of 32 columns of 16 rows, as a matrix unit takes them: i8 [terms][16][32], f32 scale[16] and, of formats
+// with minima, f32 weighted[sums][16].
+struct MatrixRowChunk {
+  static constexpr int64_t kRows = 16, kCodes = kRows * layouts::kChunkColumns;
+
+  int64_t scale_at, weighted_at, bytes;
+  constexpr MatrixRowChunk(const PlainForm& form, int64_t terms)
+      : scale_at(terms * kCodes),
+        weighted_at(scale_at + 4 * kRows),
+        bytes(weighted_at + (form.minimum == Minimum::kNone ? 0 : 4 * kRows * Sums(form))) {}
+
+  static constexpr int64_t Sums(const PlainForm& form) { return form.columns_per_scale == 16 ? 2 : 1; }
+};
+
 struct LinearScratch {
   static constexpr int64_t kRowBytes = 512
                                        << 10;   // of the rows that pass a panel while they stay in the cache
   static constexpr int64_t kRowsTogether = 16;  // a multiple of every level's tile
   static constexpr int64_t kProducts = 16 * layouts::kGroupRows;  // of 16 rows
-  static constexpr int64_t kProductTurns = 4;                     // a power of two
+  // Of so many of a chunk, those that are there at a time.
+  static constexpr int64_t ProductRing(int64_t each) { return 4 * each; }
   // Columns up to which a panel has all of them, and of the parts of more.
   static constexpr int64_t kWholeColumns = 1024;
   static constexpr int64_t kPartColumns = 512;  // a multiple of every run of tiles
   // Rows that lie a power of two apart still find room in the second-level cache.
   static constexpr int64_t kPartRows = 256;
-  static constexpr int64_t kPartGroups = 16;  // that pass some columns before the next
+  static constexpr int64_t kPartGroups = 32;  // that pass some columns before the next
 
   int64_t columns;                    // of a panel
   int64_t scale_at, shift_at, chunk;  // bytes in a chunk, and of one
   int64_t base_at;                    // in a panel
   int64_t rows;                       // that are taken together
   int64_t panel, pair;                // offsets
-  // The first two of at most as many rows and a tile, `wide` and `sums` too.
-  int64_t starts, weighted, products, wide, sums, bytes;
+  // The first two of at most as many rows and a tile, `wide`, `sums` and `tiles` too.
+  int64_t starts, weighted, products, wide, sums, tiles, bytes;
   constexpr LinearScratch(const PlainForm& form, int64_t k, int64_t terms, PanelCodes codes,
                           int64_t most_columns, bool keeps)
       : columns(k < most_columns ? k : most_columns),
@@ -99,9 +115,12 @@ struct LinearScratch {
         starts(2 * pair),
         weighted(starts + ScratchArray(MostRows() * Starts(form, columns))),
         products(weighted + (form.minimum == Minimum::kNone ? 0 : weighted - starts)),
-        wide(products + ScratchArray(kProductTurns * terms * Sums(form) * kProducts)),
+        wide(products + ScratchArray(ProductRing(terms * Sums(form)) * kProducts)),
         sums(wide + (codes == PanelCodes::kWide ? MostRows() * WideRowBytes(columns) : 0)),
-        bytes(sums + (keeps ? ScratchArray(kPartGroups * SumsStride()) : 0)) {}
+        tiles(sums + (keeps ? ScratchArray(kPartGroups * SumsStride()) : 0)),
+        bytes(tiles + (keeps ? MostRows() / MatrixRowChunk::kRows * (columns / layouts::kChunkColumns) *
+                                   MatrixRowChunk(form, terms).bytes
+                             : 0)) {}
 
   static constexpr int64_t Bytes(const PlainForm& form, int64_t k, int64_t terms) {
     return MostBytes([&](PanelCodes codes) {
@@ -116,7 +135,7 @@ struct LinearScratch {
   // Floats from a group's sums to the next one's.
   constexpr int64_t SumsStride() const { return MostRows() * layouts::kGroupRows; }
 
-  static constexpr int64_t Sums(const PlainForm& form) { return form.columns_per_scale == 16 ? 2 : 1; }
+  static constexpr int64_t Sums(const PlainForm& form) { return MatrixRowChunk::Sums(form); }
   static constexpr int64_t Shifts(const PlainForm& form, PanelCodes codes) {
     if (form.minimum != Minimum::kNone) return Sums(form);
     return codes == PanelCodes::kScaled && form.low() != 0 ? 1 : 0;
@@ -143,7 +162,7 @@ struct ExpertScratch {
   int64_t gathered, targets, bytes;  // offsets; of panels.rows each
   constexpr ExpertScratch(const PlainForm& form, int64_t k, PanelCodes codes)
       : panels(form, k, 1, codes, k, false),
-        gathered(panels.bytes),
+        gathered(panels.bytes),  // rows, or tiles of them, which take no more
         targets(gathered + panels.rows * layouts::Int8RowBytes(k)),
         bytes(targets + ScratchArray(panels.rows * static_cast<int64_t>(sizeof(Target) / 4))) {}
 
