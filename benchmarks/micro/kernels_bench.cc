@@ -137,7 +137,7 @@ class Scratch {
   std::vector<Line> memory_;
 };
 
-// Activations, in an engine's pages: of 16 rows each in lines of their own many pages are in use.
+// Activations, in an engine's pages: rows of them begin with a line.
 class Floats {
  public:
   explicit Floats(int64_t count) : count_(count) {
